@@ -143,9 +143,9 @@ returned = _of_batch("returned")
 spent_by_batch = _of("spent-batch")
 """The costs of a batch's asks."""
 combined = _of("combined")
-"""The summary of the combined outcomes of one batch, packed."""
+"""The summary of the combined outcomes of one batch, after the digest of what it was computed from."""
 intervals = _of("intervals")
-"""The bootstrap confidence intervals of one batch, packed."""
+"""The bootstrap confidence intervals of one batch, in the same form."""
 recorded = _of("recorded")
 """The scores recorded for a batch from outside: label of a grader to its file and tally; and the bytes of all
 files."""

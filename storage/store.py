@@ -5,6 +5,7 @@ from pathlib import Path
 
 from redis import Redis
 
+from storage import redis_keys
 from storage.access.api_keys import ApiKeys
 from storage.access.audit import LINES, Audit
 from storage.access.projects import DEFAULT, Projects
@@ -37,8 +38,7 @@ from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
 from storage.spool.upload_bytes import UploadBytes
-from storage.statistics.kept_combined import KeptCombined
-from storage.statistics.kept_intervals import KeptIntervals
+from storage.statistics.kept_results import KeptResults
 
 
 class Store:
@@ -81,8 +81,8 @@ class Store:
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)
-        self.intervals = KeptIntervals(redis)
-        self.combined = KeptCombined(redis)
+        self.intervals = KeptResults(redis, redis_keys.intervals)
+        self.combined = KeptResults(redis, redis_keys.combined)
         self.endings = BatchEndEvents(redis)
         self.queue = Queue(redis)
 

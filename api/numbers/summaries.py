@@ -4,20 +4,21 @@ import logging
 from typing import NamedTuple
 
 import msgspec
+from fastapi import Request
 
 from api.http.problems import ProblemError
-from api.numbers import run_job
+from api.numbers import combined_summaries, run_job
 from api.numbers.jobs import MOST_SCORES, SummaryJob
 from api.numbers.run_job import IsGone
-from gradebox.schemas import Batch, Interval, Summary
+from api.services import Services
+from gradebox.schemas import ENDED, Batch, Interval, Summary
 from sandbox.errors import InfrastructureError
 from storage.outcomes import outcomes
-from storage.statistics import kept_intervals
+from storage.statistics.kept_results import digest
 from storage.statistics.normal_interval import LEVEL
 from storage.store import Store
 
-_Bounds = list[tuple[float, float] | None]
-
+_decode = msgspec.json.Decoder(list[tuple[float, float] | None]).decode
 _log = logging.getLogger(__name__)
 
 
@@ -29,9 +30,16 @@ class _Wanted(NamedTuple):
     of: str
     resamples: int
 
-    def having(self, found: _Bounds) -> Batch:
-        """The batch with these intervals."""
-        bounds = dict(zip(self.graders, found, strict=True))
+    def kept(self, store: Store) -> Batch | None:
+        """The batch with its stored intervals, or as it is if no grader gets one. None if they are not stored."""
+        if not self.graders:
+            return self.batch
+        found = store.intervals.get(self.batch.id, self.of)
+        return None if found is None else self.having(found)
+
+    def having(self, found: bytes) -> Batch:
+        """The batch with the intervals that a job found."""
+        bounds = dict(zip(self.graders, _decode(found), strict=True))
         summary = [
             _with(one, bounds[one.grader], self.resamples) if one.grader in bounds else one
             for one in self.batch.summary
@@ -42,25 +50,29 @@ class _Wanted(NamedTuple):
         return self.batch.model_copy(update={"summary": summary, "combined": combined})
 
 
-def with_kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
-    """Returns what `with_bootstrap` does if that is stored or trivial; None if it has to run the program."""
-    wanted = _wanted(store, batch, resamples)
-    if not wanted.graders:
-        return wanted.batch
-    found = store.intervals.get(batch.id, wanted.of)
-    return None if found is None else wanted.having(found)
-
-
-def with_bootstrap(is_gone: IsGone, store: Store, batch: Batch, resamples: int) -> Batch:
-    """Returns the batch with bootstrap intervals in place of normal ones, for graders with at most `MOST_SCORES`
-    scores. The batch has to be over, with all of its outcomes. If the computation fails, which is logged, the batch
-    keeps its normal intervals, which are marked as normal.
+async def with_bootstrap(request: Request, services: Services, batch: Batch) -> Batch:
+    """Returns the batch, if it is over with all of its outcomes, with bootstrap intervals in place of normal ones, for
+    graders with at most `MOST_SCORES` scores. If the computation fails, which is logged, the batch keeps its normal
+    intervals, which are marked as normal. Raises ProblemError as `Services.compute` does.
     """
-    if (kept := with_kept(store, batch, resamples)) is not None:
-        return kept
+    if batch.state not in ENDED:
+        return batch
+    of = services.store, batch, services.settings.bootstrap_resamples
+    found = await services.read(request, _kept, *of)  # it waits for no computation
+    return await services.compute(request, batch.project, _computed, *of) if found is None else found
+
+
+def _kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
+    return _wanted(store, batch, resamples).kept(store)
+
+
+def _computed(is_gone: IsGone, store: Store, batch: Batch, resamples: int) -> Batch:
     wanted = _wanted(store, batch, resamples)
+    if (kept := wanted.kept(store)) is not None:  # another request computed them meanwhile
+        return kept
+    job, read = SummaryJob(wanted.graders, resamples), outcomes.read(store.batches, store.spool, batch.id)
     try:
-        found = _computed(is_gone, store, batch.id, wanted.graders, resamples)
+        found = run_job.run(job, [read], is_gone)
     except (ProblemError, InfrastructureError):
         _log.exception("the confidence intervals of batch %s could not be computed", batch.id)
         return wanted.batch
@@ -77,19 +89,14 @@ def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
     attempts = store.batches.settled(batch.id)
     batch = store.batches.get(batch.project, batch.id)
     if batch.weighted and attempts is not None:
-        batch = batch.model_copy(update={"combined": store.combined.get(batch.id, attempts)})
+        batch = batch.model_copy(update={"combined": combined_summaries.kept(store, batch.id, attempts)})
     # Of a cancelled batch, threads that some grader has not scored are not read, but a summary covers all outcomes.
     is_whole = attempts is not None and attempts == store.batches.settled(batch.id) and batch.done == batch.total
     if not (is_whole and resamples):
         return _Wanted(batch, [], "", resamples)
     of = [*batch.summary, *([] if batch.combined is None else [batch.combined])]
     few = [one.grader for one in of if one.interval is not None and one.scored <= MOST_SCORES]
-    return _Wanted(batch, few, kept_intervals.digest(attempts or (), few, resamples), resamples)
-
-
-def _computed(is_gone: IsGone, store: Store, batch_id: str, graders: list[str], resamples: int) -> _Bounds:
-    read = outcomes.read(store.batches, store.spool, batch_id)
-    return msgspec.json.decode(run_job.run(SummaryJob(graders, resamples), [read], is_gone), type=_Bounds)
+    return _Wanted(batch, few, digest(attempts, few, resamples), resamples)
 
 
 def _with(one: Summary, bounds: tuple[float, float] | None, resamples: int) -> Summary:

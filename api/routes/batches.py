@@ -27,7 +27,7 @@ from api.intake.budget_fields import MOST_TOKENS, MOST_USD
 from api.intake.idempotency import Repeatable
 from api.numbers.combined_summaries import with_combined
 from api.numbers.run_job import IsGone
-from api.numbers.summaries import with_bootstrap, with_kept
+from api.numbers.summaries import with_bootstrap
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch, Replies
 from gradebox.schemas.outcome_table import MOST_PICKED
@@ -141,13 +141,9 @@ async def get(
     batch = await _awaited(request, services, project, batch_id, wait_s)
     if combined:
         batch = await with_combined(request, services, batch)
-    if bootstrap and batch.state in ENDED:
-        resamples = services.settings.bootstrap_resamples
-        kept = await run_sync(with_kept, services.store, batch, resamples)  # stored intervals wait for no computation
-        if kept is None:
-            return _shown(await services.compute(request, project, with_bootstrap, services.store, batch, resamples))
-        batch = kept
-    return _shown(batch)
+    if bootstrap:
+        batch = await with_bootstrap(request, services, batch)
+    return Response(batch.model_dump_json(), media_type="application/json")  # FastAPI would validate the model again
 
 
 async def _awaited(request: Request, services: Services, project: str, batch_id: str, wait_s: float) -> Batch:
@@ -162,11 +158,6 @@ async def _awaited(request: Request, services: Services, project: str, batch_id:
                 await ended.wait()
             ended.clear()
     return batch
-
-
-def _shown(batch: Batch) -> Response:
-    """As JSON. FastAPI would validate the model again."""
-    return Response(batch.model_dump_json(), media_type="application/json")
 
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
