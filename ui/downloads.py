@@ -45,7 +45,7 @@ def _begun(store: Store, project: str, batch_id: str, made: Any) -> tuple[bytes,
     break the download off.
     """
     store.batches.get(project, batch_id, summary=False)
-    blocks = outcomes.read(store.batches, store.spool, batch_id)
+    blocks = outcomes.read(store.batches, batch_id)
     sent = made(chain((next(blocks, b""),), blocks))
     return next(sent), sent
 

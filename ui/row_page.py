@@ -91,7 +91,7 @@ def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[
 
 def outcomes_of(store: Store, batch_id: str, indices: Sequence[int]) -> Iterator[PlainOutcome]:
     """Yield the outcomes of some threads, in thread order. Those of groups may take megabytes each."""
-    for block in outcomes.read_picked(store.batches, store.spool, batch_id, indices):  # of whole threads
+    for block in outcomes.read_picked(store.batches, batch_id, indices):  # of whole threads
         yield from _decode_lines(block)
 
 
@@ -100,7 +100,7 @@ def _line(services: Services, batch: Batch, index: int) -> bytes:
     store = services.store
     if index >= batch.threads:
         raise NotFound(f"batch {batch.id} has no thread {index}: its threads are 0 to {batch.threads - 1}")
-    return b"".join(batch_threads.read_picked(store.batches, store.spool, batch.id, [index])).rstrip(b"\n")
+    return b"".join(batch_threads.read_picked(store.batches, batch.id, [index])).rstrip(b"\n")
 
 
 def _shown(line: bytes) -> _Thread:
@@ -183,7 +183,7 @@ def samples(services: Services, project: str, place: str) -> str:
         raise invalid(f"{place!r:.60} does not name threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")
     if len(indices) > MOST_PICKED:
         raise invalid(f"there are {len(indices)} threads, and at most {MOST_PICKED} can be taken at once")
-    blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])
+    blocks = batch_threads.read_picked(store.batches, batch.id, [int(index) for index in indices])
     taken: list[str] = []
     size = 0
     for number, line in zip(indices, lines_of(blocks), strict=True):

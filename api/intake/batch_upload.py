@@ -245,7 +245,7 @@ class Arrival(NamedTuple):
     def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
         store, source = self.services.store, new.threads_of or ""
         refuse_feedback(store.batches.get(self.project, source, summary=False))
-        blocks = batch_threads.read(store.batches, store.spool, source)
+        blocks = batch_threads.read(store.batches, source)
         wanted, upload = self._begin(new.graders, terms_of(new.budget, new.replies))
         return blocks, wanted, upload
 

@@ -115,7 +115,7 @@ def _begin(
     store.backlog.check(arrival.project)
     wanted = [feedback_grader.wanted(store.graders, arrival.project, of)]
     refuse_unlimited(arrival.services, arrival.project, wanted, terms.budget)
-    read = feedback_lines.read(store.batches, store.spool, batch, of, labels, arrival.services.line_bytes)
+    read = feedback_lines.read(store.batches, batch, of, labels, arrival.services.line_bytes)
     return _whole(store, of, read), wanted, arrival.upload(wanted)
 
 

@@ -43,7 +43,7 @@ def _computed(is_gone: IsGone, store: Store, batch: Batch) -> Summary | None:
         return found
     attempts = store.batches.settled(batch.id)
     job = CombinedJob([str(one) for one in batch.graders], [one.weight for one in batch.graders])
-    read = outcomes.read(store.batches, store.spool, batch.id, with_combined=False)
+    read = outcomes.read(store.batches, batch.id, with_combined=False)
     summary = run_job.run(job, [read], is_gone)
     if attempts is None or store.batches.settled(batch.id) != attempts:  # the outcomes that were read may be mixed
         return None

@@ -70,7 +70,7 @@ def _computed(is_gone: IsGone, store: Store, batch: Batch, resamples: int) -> Ba
     wanted = _wanted(store, batch, resamples)
     if (kept := wanted.kept(store)) is not None:  # another request computed them meanwhile
         return kept
-    job, read = SummaryJob(wanted.graders, resamples), outcomes.read(store.batches, store.spool, batch.id)
+    job, read = SummaryJob(wanted.graders, resamples), outcomes.read(store.batches, batch.id)
     try:
         found = run_job.run(job, [read], is_gone)
     except (ProblemError, InfrastructureError):

@@ -37,12 +37,11 @@ from storage.idempotency import Once
 from storage.outcomes import outcomes
 from storage.spool.blocks import BLOCK_BYTES
 from storage.spool.chunks import MAX_BATCH_LINES
-from storage.spool.spool import Spool
 
 LONGEST_WAIT_S = 30
 PAGE = 50
 
-Read = Callable[[Batches, Spool, str], Iterator[bytes]]
+Read = Callable[[Batches, str], Iterator[bytes]]
 """Yields lines of a batch."""
 
 Index = Annotated[int, Field(ge=0, lt=MAX_BATCH_LINES)]
@@ -215,7 +214,7 @@ def _lines(
 ) -> tuple[bytes, Iterator[bytes] | None]:
     """Returns all lines if they are shorter than a block; else the first block, and an iterator of the others."""
     services.store.batches.get(project, batch_id, summary=False)
-    blocks = read(services.store.batches, services.store.spool, batch_id)
+    blocks = read(services.store.batches, batch_id)
     first = next(blocks, b"")
     if len(first) < BLOCK_BYTES:
         return b"".join(_gzip((first,))) if gzip else first, None

@@ -93,9 +93,7 @@ def _run(is_gone: run_job.IsGone, services: Services, job: Job, streams: list[tu
     """Runs a job. `streams`: batches, each with whether to read its threads or else its outcomes."""
     store = services.store
     before = [store.batches.settled(batch) for batch, _ in streams]
-    reads = (
-        (batch_threads if threads else outcomes).read(store.batches, store.spool, batch) for batch, threads in streams
-    )
+    reads = ((batch_threads if threads else outcomes).read(store.batches, batch) for batch, threads in streams)
     found = run_job.run(job, reads, is_gone)
     if None in before or before != [store.batches.settled(batch) for batch, _ in streams]:
         for batch, _ in streams:

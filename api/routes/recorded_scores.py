@@ -44,7 +44,7 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
     store = services.store
     batch = store.batches.get(project, batch_id, summary=False)
     label = _label(services, project, grader)
-    threads = _wanted(batch_threads.read(store.batches, store.spool, batch_id), is_gone)
+    threads = _wanted(batch_threads.read(store.batches, batch_id), is_gone)
     try:
         scores = score_upload.read(body, services.pool.settings.text_bytes)
         outcomes = score_upload.outcomes_of(scores, label, batch.threads, threads)

@@ -57,7 +57,7 @@ async def read_table(
     elif of.needs_index or text is not None:
         raise _not_over(table, "its outcomes so far are sorted by index alone, without filters")
     found = None if text is None else await services.compute(request, project, table.search, text)
-    answer = await services.large_answers.make(request, page, services.store.spool, table, of, found)
+    answer = await services.large_answers.make(request, page, table, of, found)
     return Response(answer, media_type="application/json")
 
 

@@ -11,7 +11,6 @@ from api.table.row_lines import Lines, by_index, in_order
 from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import Sort, TablePage
 from storage.outcomes.outcome_selection import OutcomeFilter, OutcomeSelection
-from storage.spool.spool import Spool
 
 
 class PageOf(NamedTuple):
@@ -28,15 +27,15 @@ class PageOf(NamedTuple):
         return self.sort != "index" or self.wanted != OutcomeFilter()
 
 
-def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
+def page(table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
     """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
         rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
-        return _shown(table, of, table.graded.rows, _cut(in_order(spool, table.graded, rows)), None)
+        return _shown(table, of, table.graded.rows, _cut(in_order(table.graded, rows)), None)
     among = None if text is None else frozenset(text.rows)
     found = OutcomeSelection(table.index, of.wanted).page(of.sort, (of.page - 1) * of.limit, of.limit, among)
     ascending = sorted(found.rows)
-    cut = dict(zip(ascending, _cut(by_index(spool, table.graded, table.index, ascending)), strict=True))
+    cut = dict(zip(ascending, _cut(by_index(table.graded, table.index, ascending)), strict=True))
     return _shown(table, of, found.total, [cut[row] for row in found.rows], text)
 
 

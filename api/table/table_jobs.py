@@ -37,10 +37,9 @@ class GraderTable:
         self.is_over = settled == attempts
         labels = [scorer.label for scorer in plan.scorers]
         number = None if grader == COMBINED else labels.index(grader)
-        files = OutcomeFiles(store.batches, store.spool, batch.id, plan)
-        self.graded = GradedChunks(files, batch.id, plan, attempts, number, with_gaps=self.is_over)
-        self.index = OutcomeIndex(store.spool, batch.id, self.graded)
-        self._spool = store.spool
+        files = OutcomeFiles(store.batches, batch.id, plan)
+        self.graded = GradedChunks(files, attempts, number, with_gaps=self.is_over)
+        self.index = OutcomeIndex(self.graded)
 
     def make(self, is_gone: IsGone) -> None:
         """Creates the index if it does not exist. Raises as `run_job.run_into` does, and OSError."""
@@ -48,9 +47,9 @@ class GraderTable:
             return
         job = IndexJob(self.grader, self._lines)
         with TemporaryFile() as made:
-            run_job.run_into(made, job, [self.graded.outcomes(), self.graded.threads(self._spool)], is_gone)
+            run_job.run_into(made, job, [self.graded.outcomes(), self.graded.threads()], is_gone)
             made.seek(0)
-            self._spool.write_index(self.batch, self.index.name, made)
+            self.graded.files.spool.write_index(self.batch, self.index.name, made)
         self.index.remove_older()
 
     def search(self, is_gone: IsGone, text: str) -> TextFound:
@@ -61,7 +60,7 @@ class GraderTable:
     def _by_chunk(self) -> Iterator[Iterable[bytes]]:
         for one in self.graded.chunks:
             yield self.graded.outcomes_of(one)
-            yield self.graded.threads_of(self._spool, one)
+            yield self.graded.threads_of(one)
 
     @property
     def _lines(self) -> list[int]:

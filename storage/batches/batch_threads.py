@@ -6,38 +6,37 @@ from storage.batches.batches import Batches
 from storage.errors import Refused
 from storage.spool.blocks import joined
 from storage.spool.chunks import Chunk, holding, wanted_lines
-from storage.spool.spool import Spool
 
 
-def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
+def read(batches: Batches, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
     """Whole lines of the threads after number `after`, at most `limit` of them if it is given, in blocks like those of
     `outcomes.read`. Raises NotFound, PayloadLost and OSError.
     """
-    return joined(_chunks(batches, spool, batch_id, after, limit))
+    return joined(_chunks(batches, batch_id, after, limit))
 
 
-def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
+def _chunks(batches: Batches, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
     chunks = batches.standing(batch_id)[0].chunks
     for chunk in chunks[max(holding(chunks, after + 1), 0) :]:
         if wanted := wanted_lines(chunk, after, limit):
-            yield _lines_of(spool, batch_id, chunk, wanted)  # no name here keeps them while a reader is slow
+            yield _lines_of(batches, batch_id, chunk, wanted)  # no name here keeps them while a reader is slow
 
 
-def _lines_of(spool: Spool, batch_id: str, chunk: Chunk, wanted: range) -> bytes:
-    payload = spool.read_payload(batch_id, chunk.offset, chunk.length)
+def _lines_of(batches: Batches, batch_id: str, chunk: Chunk, wanted: range) -> bytes:
+    payload = batches.spool.read_payload(batch_id, chunk.offset, chunk.length)
     start = _position_after(payload, wanted.start)
     end = len(payload) if wanted.stop == chunk.lines else _position_after(payload, len(wanted), start)
     return with_end(payload[start:end])
 
 
-def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+def read_picked(batches: Batches, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
     """The lines of these threads, in this order, in blocks. Raises Refused before the first block if one does not
     exist; else as `read` does.
     """
-    return joined(_picked(batches, spool, batch_id, indices))
+    return joined(_picked(batches, batch_id, indices))
 
 
-def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+def _picked(batches: Batches, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
     chunks = batches.standing(batch_id)[0].chunks
     threads = chunks[-1].first_index + chunks[-1].lines
     missing = [str(index) for index in indices if index >= threads]
@@ -48,7 +47,7 @@ def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int
     number, payload = -1, b""
     for index in indices:
         if (at := holding(chunks, index)) != number:
-            number, payload = at, spool.read_payload(batch_id, chunks[at].offset, chunks[at].length)
+            number, payload = at, batches.spool.read_payload(batch_id, chunks[at].offset, chunks[at].length)
         start = _position_after(payload, index - chunks[at].first_index)
         end = payload.find(b"\n", start)
         yield with_end(payload[start:end] if end >= 0 else payload[start:])

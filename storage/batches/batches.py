@@ -34,7 +34,12 @@ _PAGE = 200  # batches that are read at once
 
 
 class Batches:
-    """The batches of all projects."""
+    """The batches of all projects.
+
+    Attributes:
+        spool: has their threads and outcomes.
+        recorded: the scores of their threads that were recorded from outside.
+    """
 
     def __init__(
         self,
@@ -45,11 +50,11 @@ class Batches:
         processes: Processes,
         recorded: RecordedScores,
     ) -> None:
+        self.spool = spool
         self.recorded = recorded
         self._redis = redis
         self._processes = processes
         self._model_limits = model_limits
-        self._spool = spool
         self._audit = audit
         self._expire = script(redis, "expire_batches")
         self._tallies = Tallies(redis)
@@ -215,12 +220,12 @@ class Batches:
     def standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
         """As `standing`, as of this frozen record of the batch; None if it was deleted. The plan has no sources."""
         try:
-            chunks, done = part(frozen.table or self._spool.read_table(batch_id, frozen.table_name))
+            chunks, done = part(frozen.table or self.spool.read_table(batch_id, frozen.table_name))
         except (FileNotFoundError, CutOff) as error:
             now = self.frozen(batch_id)
             if now is None:
                 return None  # it was deleted meanwhile
-            if now.table_name == frozen.table_name and is_lost(now.batch(batch_id, summary=False), self._spool):
+            if now.table_name == frozen.table_name and is_lost(now.batch(batch_id, summary=False), self.spool):
                 _log.error("the table of batch %s is lost: %s", batch_id, error)
                 raise OutcomesLost(
                     f"the table of the chunks of batch {batch_id!r} is gone from the spool, so that its threads and "

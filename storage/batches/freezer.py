@@ -9,7 +9,6 @@ from storage import redis_keys
 from storage.batches import frozen_batch
 from storage.batches.batches import Batches
 from storage.connection import postpone, script, seconds, text
-from storage.spool.spool import Spool
 
 AGAIN_S = 3600.0  # until a batch whose summary could not be made is tried again
 
@@ -19,10 +18,9 @@ class Freezer:
     idempotent.
     """
 
-    def __init__(self, redis: Redis, batches: Batches, spool: Spool) -> None:
+    def __init__(self, redis: Redis, batches: Batches) -> None:
         self._redis = redis
         self._batches = batches
-        self._spool = spool
         self._freeze = script(redis, "freeze_batch")
 
     def due(self, before: float, limit: int) -> list[str]:
@@ -48,7 +46,7 @@ class Freezer:
             return
         table = frozen_batch.join(*tables)
         is_short = len(table) <= frozen_batch.KEPT_TABLE_BYTES
-        kept = table if is_short else self._spool.write_table(batch_id, table)
+        kept = table if is_short else self._batches.spool.write_table(batch_id, table)
         floor: Any = self._redis.hget(redis_keys.batch(batch_id), "floor")
         record = frozen_batch.freeze(batch, kept, int(floor or 0))
         counting = hashlib.sha1(tables[1], usedforsecurity=False).hexdigest()

@@ -20,7 +20,6 @@ from storage.batches.feedback_grader import GIVEN
 from storage.errors import Refused
 from storage.outcomes import outcomes
 from storage.spool.blocks import lines_of
-from storage.spool.spool import Spool
 
 _SEEN_BYTES = 1024 * 1024  # scanned bytes that a block is made of
 _HALVES = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")  # of surrogate pairs, which graders receive
@@ -68,7 +67,7 @@ class _Given:
 
 
 def read(
-    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
+    batches: Batches, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
 ) -> Iterator[bytes]:
     """Whole lines, in blocks; none if no outcome calls for feedback.
 
@@ -84,7 +83,7 @@ def read(
     given = _Given(labels)
     block: list[bytes] = []
     seen = 0
-    for line, size in _lines(batches, spool, batch, of, given, line_bytes):
+    for line, size in _lines(batches, batch, of, given, line_bytes):
         seen += size
         if line is not None:
             block.append(line)
@@ -98,11 +97,11 @@ def read(
 
 
 def _lines(
-    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, given: _Given, line_bytes: int
+    batches: Batches, batch: Batch, of: FeedbackOf, given: _Given, line_bytes: int
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread, its line if it has one, and the number of bytes scanned."""
-    threads = enumerate(lines_of(batch_threads.read(batches, spool, batch.id)))
-    for index, content in groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index):
+    threads = enumerate(lines_of(batch_threads.read(batches, batch.id)))
+    for index, content in groupby(lines_of(outcomes.read(batches, batch.id)), _index):
         thread = next(line for number, line in threads if number == index)  # if cancelled, some have no outcomes
         lines = list(content)
         yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))

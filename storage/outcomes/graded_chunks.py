@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from storage.batch_plan import Plan, counting_of
+from storage.batch_plan import counting_of
 from storage.batches.batch_threads import with_end
 from storage.outcomes.combined_outcomes import combining_of
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.spool.blocks import BLOCK_BYTES, joined
 from storage.spool.chunks import Chunk
 from storage.spool.file_store import FileRange
-from storage.spool.spool import Spool
 
 
 class GradedChunk(NamedTuple):
@@ -47,22 +46,15 @@ class GradedChunks:
     Without gaps, the chunks end before the first one that is not scored.
 
     Attributes:
+        files: the files of the batch.
         scorer: the number of the grader; one above the last for combined outcomes.
         combining: what combines the outcomes of several graders; None if they are those of one.
         rows: the number of outcomes.
     """
 
-    def __init__(
-        self,
-        files: OutcomeFiles,
-        batch_id: str,
-        plan: Plan,
-        attempts: Sequence[int],
-        scorer: int | None,
-        with_gaps: bool,
-    ) -> None:
-        self._files = files
-        self._batch_id = batch_id
+    def __init__(self, files: OutcomeFiles, attempts: Sequence[int], scorer: int | None, with_gaps: bool) -> None:
+        plan = files.plan
+        self.files = files
         self.scorer = len(plan.scorers) if scorer is None else scorer
         self.combining = combining_of(plan) if scorer is None else None
         self.chunks: list[GradedChunk] = []
@@ -95,37 +87,38 @@ class GradedChunks:
     def outcomes_of(self, one: GradedChunk) -> Iterator[bytes]:
         """The outcomes of one chunk, in blocks. Raises as `opened` does."""
         if self.combining is None:
-            with self._files.open(*one.counting[0]) as file:
+            with self.files.open(*one.counting[0]) as file:
                 yield from iter(lambda: file.read(BLOCK_BYTES), b"")
             return
         with self.opened(one) as lines:
             yield from joined(lines)
 
-    def threads(self, spool: Spool) -> Iterator[bytes]:
+    def threads(self) -> Iterator[bytes]:
         """The threads of all outcomes, in blocks."""
         for one in self.chunks:
-            yield from self.threads_of(spool, one)
+            yield from self.threads_of(one)
 
-    def threads_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
+    def threads_of(self, one: GradedChunk) -> Iterator[bytes]:
         """The threads of one chunk."""
-        yield with_end(spool.read_payload(self._batch_id, one.chunk.offset, one.chunk.length))
+        yield with_end(self.files.spool.read_payload(self.files.batch_id, one.chunk.offset, one.chunk.length))
 
     def holding(self, row: int) -> GradedChunk:
         """The chunk that contains a row."""
         return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
 
-    def outcome_range(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> FileRange:
+    def outcome_range(self, row: int, before: RowPlace, at: RowPlace) -> FileRange:
         """The byte range of a row's outcome; `before` is the place of the previous row. Combined outcomes have none."""
         one = self.holding(row)
         start = 0 if row == one.first_row else before.outcome_end
-        return spool.outcomes_range(self._batch_id, *one.counting[0], start, at.outcome_end)
+        return self.files.spool.outcomes_range(self.files.batch_id, *one.counting[0], start, at.outcome_end)
 
-    def thread_range(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> FileRange:
+    def thread_range(self, row: int, before: RowPlace, at: RowPlace) -> FileRange:
         """The byte range of a row's thread; `before` is the place of the previous row."""
         one = self.holding(row)
         start = 0 if row == one.first_row else before.thread_end
         end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
-        return spool.payload_range(self._batch_id, one.chunk.offset + start, one.chunk.offset + end)
+        offset = one.chunk.offset
+        return self.files.spool.payload_range(self.files.batch_id, offset + start, offset + end)
 
     def combined_at(self, rows: Sequence[int]) -> Iterator[bytes]:
         """The combined outcomes of some rows, in ascending order, read from their chunks. Raises as `opened` does."""
@@ -141,5 +134,5 @@ class GradedChunks:
     def _parts(self, one: GradedChunk) -> Iterator[Iterator[tuple[bytes, ...]]]:
         """The outcomes of all graders for each thread of a chunk."""
         with ExitStack() as stack:
-            opened = [stack.enter_context(self._files.open(*unit)) for unit in one.counting]
+            opened = [stack.enter_context(self.files.open(*unit)) for unit in one.counting]
             yield zip(*opened, strict=True)

@@ -15,7 +15,6 @@ from storage.errors import Conflict, CutOff
 from storage.outcomes.graded_chunks import GradedChunks, RowPlace
 from storage.outcomes.index_file import HEAD_BYTES, Column, Head, unpack
 from storage.spool.file_store import FileRange
-from storage.spool.spool import Spool
 
 
 class OutcomeIndex:
@@ -25,9 +24,9 @@ class OutcomeIndex:
         name: the name of its file among the batch's.
     """
 
-    def __init__(self, spool: Spool, batch_id: str, graded: GradedChunks) -> None:
-        self._spool = spool
-        self._batch_id = batch_id
+    def __init__(self, graded: GradedChunks) -> None:
+        self._spool = graded.files.spool
+        self._batch_id = graded.files.batch_id
         self.name = f"{graded.scorer}-{graded.digest}"
         self._older = f"{graded.scorer}-"
 

@@ -31,7 +31,6 @@ from storage.idempotency import pack as idempotent
 from storage.models.spending import Budget
 from storage.outcomes.outcome_files import OutcomeFiles
 from storage.queue.backlog import Backlog
-from storage.spool.spool import Spool
 from storage.statistics.outcome_tally import Tally, merged, pack, tally
 
 _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
@@ -101,7 +100,6 @@ class Retries:
     def __init__(
         self,
         redis: Redis,
-        spool: Spool,
         batches: Batches,
         graders: Graders,
         backlog: Backlog,
@@ -109,7 +107,6 @@ class Retries:
         audit: Audit,
     ) -> None:
         self._redis = redis
-        self._spool = spool
         self._batches = batches
         self._graders = graders
         self._backlog = backlog
@@ -195,7 +192,7 @@ class Retries:
             found.units,
             to_store(once),
         )
-        table = frozen.table or self._spool.read_table(batch.id, frozen.table_name)
+        table = frozen.table or self._batches.spool.read_table(batch.id, frozen.table_name)
         chunks, done = frozen_batch.part(table)
         tallies = map(pack, [*found.rest, *found.tallies])
         kept = b"" if once is None else idempotent(once, b"")  # a repeated request gets the batch as it is then
@@ -203,7 +200,7 @@ class Retries:
 
     def _found(self, batch_id: str, plan: Plan, attempts: list[int], frozen: Frozen) -> _Found:
         found = _Found([Tally() for _ in plan.scorers], [], [])
-        files = OutcomeFiles(self._batches, self._spool, batch_id, plan)
+        files = OutcomeFiles(self._batches, batch_id, plan)
         for unit, attempt in enumerate(attempts):
             number, _ = plan.unit(unit)
             with files.open(unit, attempt) as file:

@@ -174,7 +174,7 @@ def complete_again(store: Store, lease: Lease) -> Completed:
 
 def lines_of(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[bytes]:
     """The outcomes of a batch, one line each."""
-    return b"".join(outcomes.read(store.batches, store.spool, batch, after, limit)).splitlines(keepends=True)
+    return b"".join(outcomes.read(store.batches, batch, after, limit)).splitlines(keepends=True)
 
 
 def spent_by_batch(store: Store, batch: str) -> dict[str, int]:

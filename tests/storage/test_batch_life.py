@@ -425,7 +425,7 @@ class _Life:
             assert summary.mean == (pytest.approx(sum(numbers) / len(numbers)) if numbers else None)
 
     def _lines(self, batch: _Known) -> list[bytes]:
-        return b"".join(outcomes.read(self.store.batches, self.store.spool, batch.id)).splitlines()
+        return b"".join(outcomes.read(self.store.batches, batch.id)).splitlines()
 
     def end(self) -> None:
         """Whatever happened: all that waits can be scored, and after the deletion of all batches nothing is left."""

@@ -91,7 +91,7 @@ def made(store: Store, batch: str, grader: str = "exact@1") -> GraderTable:
 
 
 def read(store: Store, batch: str, grader: str) -> list[Outcome]:
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch))
+    lines = b"".join(outcomes.read(store.batches, batch))
     return [one for one in msgspec.json.Decoder(Outcome).decode_lines(lines) if one.grader == grader]
 
 
@@ -125,7 +125,7 @@ def ordered(found: list[Outcome], sort: Sort) -> list[int]:
 
 
 def answered(store: Store, table: GraderTable, of: PageOf) -> TablePage:
-    return msgspec.json.decode(page(store.spool, table, of, None), type=TablePage)
+    return msgspec.json.decode(page(table, of, None), type=TablePage)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_text_is_looked_for_in_what_was_said(store: Store, batch: str) -> None
             if text.lower() in f"{one.reason}|{one.error and one.error.message}|completion of {one.index}".lower()
         ]
         for sort in SORTS:
-            data = page(store.spool, table, PageOf(OutcomeFilter(), sort, 1, 200), among)
+            data = page(table, PageOf(OutcomeFilter(), sort, 1, 200), among)
             found = msgspec.json.decode(data, type=TablePage)
             assert [row.index for row in found.rows] == ordered(expected, sort)[:200], (text, sort)
             assert (found.total, found.searched) == (len(expected), ROWS)

@@ -14,7 +14,7 @@ def test_a_run_of_threads_is_read(store: Store) -> None:
     batch = accept(store, 2500, line=without_last_end)
     every = [line(number) for number in range(2500)]
     for after, limit in ((-1, None), (-1, 1), (-1, 1000), (5, 994), (998, 3), (2498, 9), (2499, None), (1200, None)):
-        found = b"".join(batch_threads.read(store.batches, store.spool, batch, after, limit))
+        found = b"".join(batch_threads.read(store.batches, batch, after, limit))
         end = None if limit is None else after + 1 + limit
         assert found == b"".join(every[after + 1 : end]), (after, limit)
 
@@ -22,19 +22,19 @@ def test_a_run_of_threads_is_read(store: Store) -> None:
 def test_threads_are_picked_in_the_order_that_is_asked_for(store: Store) -> None:
     batch = accept(store, 2500, line=without_last_end)
     wanted = [2499, 0, 999, 1000, 998, 0, 1500]
-    found = b"".join(batch_threads.read_picked(store.batches, store.spool, batch, wanted))
+    found = b"".join(batch_threads.read_picked(store.batches, batch, wanted))
     assert found == b"".join(map(line, wanted))
 
 
 def test_a_thread_that_is_not_there_is_refused_before_any_is_read(store: Store) -> None:
     batch = accept(store, 3)
     with pytest.raises(Refused, match="has no thread 3, 9: its 3 threads are 0 to 2"):
-        next(batch_threads.read_picked(store.batches, store.spool, batch, [0, 3, 9]))
+        next(batch_threads.read_picked(store.batches, batch, [0, 3, 9]))
 
 
 def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
     batch = accept(store, 10)
-    of = (store.batches, store.spool, batch)
+    of = (store.batches, batch)
     reads = [batch_threads.read(*of), batch_threads.read_picked(*of, [0])]
     store.batches.delete("default", batch)
     for blocks in reads:

@@ -58,7 +58,7 @@ def of_threads(store: Store, *threads: bytes, ids: Sequence[str | int | None] = 
 def read(
     store: Store, batch: Batch, of: FeedbackOf, labels: dict[str, float] | None = None, line_bytes: int = LINE_BYTES
 ) -> list[dict[str, Any]]:
-    blocks = feedback_lines.read(store.batches, store.spool, batch, of, labels or {}, line_bytes)
+    blocks = feedback_lines.read(store.batches, batch, of, labels or {}, line_bytes)
     return [json.loads(line) for line in b"".join(blocks).split(b"\n")[:-1]]
 
 
@@ -141,7 +141,7 @@ def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Sto
         b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators in other places, but not here
     ]
     batch = of_threads(store, *threads)
-    blocks = feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES)
+    blocks = feedback_lines.read(store.batches, batch, of(batch), {}, LINE_BYTES)
     lines = b"".join(blocks).split(b"\n")
     assert len(lines) == 5 and lines[4] == b""
     assert all(len(line) < LINE_BYTES for line in lines)
@@ -179,7 +179,7 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     order = of(batch, instructions="{mind} 'this'")
     grader = feedback_grader.wanted(store.graders, "default", order)
     upload = Upload(store, LINE_BYTES, "default", "asking")
-    for block in feedback_lines.read(store.batches, store.spool, batch, order, {}, LINE_BYTES):
+    for block in feedback_lines.read(store.batches, batch, order, {}, LINE_BYTES):
         upload.write(block)
     made = store.acceptance.accept(
         upload.batch_id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
@@ -262,6 +262,6 @@ def test_who_reads_has_a_turn_where_nothing_is_said_for_long(store: Store) -> No
         store, wanted(store, "exact"), line=lambda number: long,
         outcome=lambda one: replace(one, score=float(one.index != LINES - 1)),
     )  # fmt: skip
-    blocks = list(feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES))
+    blocks = list(feedback_lines.read(store.batches, batch, of(batch), {}, LINE_BYTES))
     assert len(blocks) == 1 + LINES * len(long) // (1 << 20) and not any(blocks[:-1])
     assert json.loads(blocks[-1])["id"] == LINES - 1

@@ -69,7 +69,7 @@ def test_they_stand_behind_the_outcomes_of_their_threads(store: Store, frozen: b
 
 
 def picked(store: Store, batch: str, *indices: int) -> list[tuple[int, str, float | None]]:
-    lines = b"".join(outcomes.read_picked(store.batches, store.spool, batch, indices))
+    lines = b"".join(outcomes.read_picked(store.batches, batch, indices))
     return [(one.index, one.grader, one.score) for one in _decode(lines)]
 
 
@@ -200,7 +200,7 @@ def test_a_batch_that_is_gone_takes_none_and_nothing_is_left(store: Store, redis
     stored = int(redis.hget(redis_keys.STORED, "default") or 0)
     store.recorded.record("default", batch, scored("human@1", _1=1.0))
     store.recorded.record("default", batch, scored("human@1", _1=1.0, _2=1.0))
-    size = sum(len(line) for line in outcomes.read(store.batches, store.spool, batch)) and int(
+    size = sum(len(line) for line in outcomes.read(store.batches, batch)) and int(
         redis.hget(redis_keys.recorded(batch), "bytes") or 0
     )
     assert size > 100

@@ -24,7 +24,7 @@ def scored(store: Store) -> tuple[str, OutcomeFiles, Path]:
         assert finish(store, claim(store))
     plan = plan_of(store, batch)
     path = Path(store.spool._outcomes(batch, 1, 1))
-    return batch, OutcomeFiles(store.batches, store.spool, batch, plan), path
+    return batch, OutcomeFiles(store.batches, batch, plan), path
 
 
 def test_a_file_with_much_text_is_whole_too(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

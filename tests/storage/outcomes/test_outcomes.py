@@ -66,7 +66,7 @@ def test_a_combined_outcome_follows_those_of_graders_with_weights(store: Store) 
     store.freezer.freeze(batch)
     for after, limit in ((-1, None), (1100, None), (998, 3)):
         assert read(store, batch, after, limit) == expected[3 * (after + 1) : limit and 3 * (after + 1 + limit)]
-    picked = b"".join(outcomes.read_picked(store.batches, store.spool, batch, [7, 1100])).splitlines()
+    picked = b"".join(outcomes.read_picked(store.batches, batch, [7, 1100])).splitlines()
     found = [msgspec.json.decode(line, type=Outcome) for line in picked]
     assert [(one.index, one.grader) for one in found] == [(index, grader) for index in (7, 1100) for grader in graders]
     for b, a, whole in (found[:3], found[3:]):
@@ -94,13 +94,13 @@ def test_values_and_details_are_combined_without_being_decoded(store: Store) -> 
 def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
     batch = accept(store, 3000, wanted(store, "a"), wanted(store, "b"))
     finish_all(store)
-    sizes = [len(block) for block in outcomes.read(store.batches, store.spool, batch)]
+    sizes = [len(block) for block in outcomes.read(store.batches, batch)]
     assert max(sizes) < 300_000
 
 
 def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
     batch = accept(store, 10)
-    blocks = outcomes.read(store.batches, store.spool, batch)
+    blocks = outcomes.read(store.batches, batch)
     store.batches.delete("default", batch)
     with pytest.raises(NotFound):
         next(blocks)
