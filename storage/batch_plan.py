@@ -52,11 +52,6 @@ def lane_of(wanted: Sequence[Wanted]) -> Lane:
     return "asking" if asks_of(wanted) else ""
 
 
-def takes_groups(wanted: Sequence[Wanted]) -> bool:
-    """Whether each line of a batch with these graders is a group."""
-    return any(one.version.groups for one in wanted)
-
-
 def are_weighted(wanted: Sequence[Wanted]) -> bool:
     """Whether these are several graders, any of which was given a weight. Each thread of a batch with them has a
     combined outcome, too.

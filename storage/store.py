@@ -37,7 +37,6 @@ from storage.spool import spool_mark
 from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
-from storage.spool.upload_bytes import UploadBytes
 from storage.statistics.kept_results import KeptResults
 
 
@@ -72,7 +71,6 @@ class Store:
         self.graders = Graders(redis, self.audit, quotas)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
-        self.underway = UploadBytes()
         self.orphan_files = OrphanFiles(redis)
         self.processes = Processes(redis)
         self.recorded = RecordedScores(redis, spool, self.audit, quotas)

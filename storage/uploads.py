@@ -2,7 +2,7 @@
 
 import errno
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from time import monotonic
 from typing import IO
@@ -10,7 +10,7 @@ from typing import IO
 from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
-from storage.batch_plan import Lane
+from storage.batch_plan import Wanted, lane_of, line_ms_of
 from storage.errors import Refused
 from storage.spool.chunks import (
     ASKING_CHUNK_LINES,
@@ -29,7 +29,6 @@ from storage.store import Store
 
 _RENEW_S = 300.0
 _CHECK_BYTES = 1024 * 1024
-_ASK_BYTES = 8 * _CHECK_BYTES  # of a project's uploads, between two questions to Redis, which cost 0.1 ms each
 
 
 class SpoolUpload:
@@ -45,7 +44,7 @@ class SpoolUpload:
     def __init__(self, store: Store, project: str, writing: Callable[[str], AbstractContextManager[IO[bytes]]]) -> None:
         """`writing` is the method of the spool that opens the file."""
         self._project = project
-        self._counted = 0  # bytes of it that `store.underway` counts
+        self._counted = 0  # bytes of it that the backlog counts
         self.id = store.orphan_files.begin()
         self.size = 0
         self._store = store
@@ -76,12 +75,10 @@ class SpoolUpload:
     def _count(self) -> None:
         """Counts the new bytes. Raises QuotaExceeded if the project's uploads in progress exceed its quota."""
         more, self._counted = self.size - self._counted, self.size
-        total = self._store.underway.add(self._project, more)
-        if total // _ASK_BYTES > (total - more) // _ASK_BYTES:
-            self._store.backlog.check_uploads(self._project, total)
+        self._store.backlog.count_upload(self._project, more)
 
     def _forget(self) -> None:
-        self._store.underway.add(self._project, -self._counted)
+        self._store.backlog.count_upload(self._project, -self._counted)
         self._counted = 0
 
     def _stay_alive(self) -> None:
@@ -139,27 +136,22 @@ class DataUpload(SpoolUpload):
 
 
 class Upload(SpoolUpload):
-    """The upload of the payload of a batch.
-
-    Attributes:
-        batch_id: the id of the future batch.
-    """
+    """The upload of the payload of a batch. Its id is that of the future batch."""
 
     def __init__(
         self,
         store: Store,
-        line_bytes: int = LINE_BYTES,
         project: str = "",
-        lane: Lane = "",
-        groups: bool = False,
-        line_ms: float = 0.0,
+        wanted: Sequence[Wanted] = (),
+        line_bytes: int = LINE_BYTES,
         max_lines: int = BATCH_LINES,
         max_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`groups`: whether each line is a group of threads. `line_ms`: the time that scoring a line probably takes."""
+        """`wanted` are the graders that are to score it, which decide the size of its chunks."""
         super().__init__(store, project, store.spool.writing_payload)
-        self.batch_id = self.id
-        if lane == "asking":
+        line_ms = line_ms_of(wanted)
+        groups = any(one.version.groups for one in wanted)
+        if lane_of(wanted) == "asking":
             chunk_lines = ASKING_GROUP_CHUNK_LINES if groups else ASKING_CHUNK_LINES
         elif groups:
             chunk_lines = GROUP_CHUNK_LINES

@@ -19,7 +19,7 @@ from api.intake.idempotency import Repeat, expired
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
-from storage.batch_plan import AskTerms, Wanted, lane_of, line_ms_of, takes_groups
+from storage.batch_plan import AskTerms, Wanted, lane_of
 from storage.batches import batch_threads
 from storage.errors import NotFound, PayloadLost
 from storage.models.spending import Budget
@@ -282,16 +282,9 @@ class Arrival(NamedTuple):
 
     def upload(self, wanted: list[Wanted]) -> Upload:
         """Returns an upload for threads that these graders are to score."""
-        return Upload(
-            self.services.store,
-            self.services.line_bytes,
-            self.project,
-            lane_of(wanted),
-            takes_groups(wanted),
-            line_ms_of(wanted),
-            self.limits.batch_threads,
-            self.limits.batch_bytes,
-        )
+        services, limits = self.services, self.limits
+        bounds = services.line_bytes, limits.batch_threads, limits.batch_bytes
+        return Upload(services.store, self.project, wanted, *bounds)
 
     def _accept(
         self, wanted: list[Wanted], upload: Upload, terms: AskTerms, feedback_of: FeedbackOf | None = None
@@ -300,9 +293,9 @@ class Arrival(NamedTuple):
         once = self.repeat.once if self.repeat else None
         if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
             file.touch()
-        accept, batch_id = self.services.dispatch.accept, upload.batch_id
-        batch = accept(batch_id, self.project, wanted, chunks, self.by, once, terms, feedback_of)
-        if batch.id == upload.batch_id:  # else the batch of an earlier, identical request
+        accept = self.services.dispatch.accept
+        batch = accept(upload.id, self.project, wanted, chunks, self.by, once, terms, feedback_of)
+        if batch.id == upload.id:  # else the batch of an earlier, identical request
             self.services.metrics.accepted.inc()
         return batch
 

@@ -247,8 +247,8 @@ def test_uploads_under_way_are_left_alone(store: Store, redis: Redis, monkeypatc
         upload = Upload(store)
         for number in range(5):
             upload.write(b'{"completion": "%d"}\n' % number)
-        store.acceptance.accept(upload.batch_id, "default", [exact], upload.finish(), lambda pipe: None)
-        accepted.append(upload.batch_id)
+        store.acceptance.accept(upload.id, "default", [exact], upload.finish(), lambda pipe: None)
+        accepted.append(upload.id)
     ended.set()
     thread.join()
     assert looked > 10
@@ -259,16 +259,16 @@ def test_uploads_under_way_are_left_alone(store: Store, redis: Redis, monkeypatc
 def test_an_upload_is_either_condemned_or_renewed(store: Store, redis: Redis) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
-    redis.zadd(redis_keys.UPLOADS, {upload.batch_id: time.time() - 1})
-    assert store.orphan_files.renew(upload.batch_id)
+    redis.zadd(redis_keys.UPLOADS, {upload.id: time.time() - 1})
+    assert store.orphan_files.renew(upload.id)
     store.orphan_files.condemn_overdue()
     assert store.orphan_files.due() == []
-    redis.zadd(redis_keys.UPLOADS, {upload.batch_id: time.time() - 1})
+    redis.zadd(redis_keys.UPLOADS, {upload.id: time.time() - 1})
     store.orphan_files.condemn_overdue()
-    assert not store.orphan_files.renew(upload.batch_id)
+    assert not store.orphan_files.renew(upload.id)
     Janitor(store, None).look()
     with pytest.raises(PayloadLost):
-        store.spool.read_payload(upload.batch_id, 0, 1)
+        store.spool.read_payload(upload.id, 0, 1)
 
 
 def test_a_round_whose_lock_expires_goes_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +298,7 @@ def test_a_round_frees_a_full_redis_and_the_spool(store: Store, redis: Redis, fo
     store.batches.delete("default", deleted)
     redis.zadd(redis_keys.GARBAGE, {deleted: 1})
     dead = Upload(store)
-    redis.zadd(redis_keys.UPLOADS, {dead.batch_id: 1})
+    redis.zadd(redis_keys.UPLOADS, {dead.id: 1})
     stuck = "0" * 20
     for name in (f"payloads/{stuck}.jsonl", f"outcomes/{cancelled}/0-1.jsonl"):
         (folder / name).mkdir(parents=True)  # it is no file, so it cannot be removed as one

@@ -22,7 +22,7 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
         upload.write(b"x" * 5_000_000)
     upload.abandon()
     with pytest.raises(PayloadLost):
-        store.spool.read_payload(upload.batch_id, 0, 1)
+        store.spool.read_payload(upload.id, 0, 1)
     assert not redis.exists(redis_keys.GARBAGE)
 
 
@@ -38,7 +38,7 @@ def test_one_is_abandoned_without_redis_too(tmp_path: Path) -> None:
 def test_one_that_was_swept_away_meanwhile_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
-    store.orphan_files.swept(upload.batch_id)
+    store.orphan_files.swept(upload.id)
     monkeypatch.setattr("storage.uploads.monotonic", lambda: time.monotonic() + 3601)
     with pytest.raises(Refused, match="made no progress"):
         upload.finish()
@@ -49,17 +49,17 @@ def test_one_that_redis_lost_is_to_be_sent_again(store: Store, redis: Redis, mon
     for minutes in (50, 100):
         monkeypatch.setattr("storage.uploads.monotonic", lambda at=minutes: time.monotonic() + 60 * at)
         upload.write(b"{}\n")  # it is renewed
-    redis.zrem(redis_keys.UPLOADS, upload.batch_id)
+    redis.zrem(redis_keys.UPLOADS, upload.id)
     with pytest.raises(OSError, match="Redis has lost the upload"):
         upload.finish()
     upload.abandon()
     with pytest.raises(PayloadLost):
-        store.spool.read_payload(upload.batch_id, 0, 1)
+        store.spool.read_payload(upload.id, 0, 1)
 
 
 def test_uploads_at_once_are_held_to_the_quota(redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
-    monkeypatch.setattr("storage.uploads._ASK_BYTES", 1)
+    monkeypatch.setattr("storage.queue.backlog._ASK_BYTES", 1)
     monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
     first, second, other = Upload(store, project="a"), Upload(store, project="a"), Upload(store, project="b")
     line = b"x" * 59 + b"\n"
@@ -73,9 +73,9 @@ def test_uploads_at_once_are_held_to_the_quota(redis: Redis, store: Store, monke
     other.write(b"y")
     first.write(b"y\n")
     first.finish()
-    assert store.underway.add("a", 0) == 0
+    assert not store.backlog._uploads["a"]
     other.abandon()
-    assert store.underway.add("b", 0) == 0
+    assert not store.backlog._uploads["b"]
 
 
 def test_the_quota_is_read_once_in_many_pieces(redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_the_quota_is_read_once_in_many_pieces(redis: Redis, store: Store, monke
         return int(stats.get("cmdstat_hget", {}).get("calls", 0))
 
     monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
-    monkeypatch.setattr("storage.uploads._ASK_BYTES", 100)
+    monkeypatch.setattr("storage.queue.backlog._ASK_BYTES", 100)
     monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=1000))
     uploads = [Upload(store, project="a") for _ in range(3)]
     before, written = asked(), 0

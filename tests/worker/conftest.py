@@ -114,8 +114,8 @@ def submit(
     upload = Upload(store)
     upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
     chunks = upload.finish()
-    dispatch.accept(upload.batch_id, project, [grader], chunks)
-    return upload.batch_id
+    dispatch.accept(upload.id, project, [grader], chunks)
+    return upload.id
 
 
 def end_leases(store: Store) -> None:

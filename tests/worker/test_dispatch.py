@@ -14,7 +14,7 @@ from worker.dispatch import QUEUES, Dispatch
 def accept(store: Store, dispatch: Dispatch) -> None:
     upload = Upload(store)
     upload.write(b"{}\n" * 600)
-    dispatch.accept(upload.batch_id, "default", [wanted(store, "exact")], upload.finish())
+    dispatch.accept(upload.id, "default", [wanted(store, "exact")], upload.finish())
 
 
 def queue(redis: Redis) -> Queue:

@@ -178,11 +178,11 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     batch = finished(store, wanted(store, "exact"), lines=20)
     order = of(batch, instructions="{mind} 'this'")
     grader = feedback_grader.wanted(store.graders, "default", order)
-    upload = Upload(store, LINE_BYTES, "default", "asking")
+    upload = Upload(store, "default", [grader])
     for block in feedback_lines.read(store.batches, batch, order, {}, LINE_BYTES):
         upload.write(block)
     made = store.acceptance.accept(
-        upload.batch_id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
+        upload.id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
     )
     assert made.feedback_of == order
     lease = claim(store, "asking")

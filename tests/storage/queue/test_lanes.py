@@ -5,7 +5,7 @@ from redis import Redis
 
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
-from storage.batch_plan import Lane
+from storage.batch_plan import Wanted
 from storage.models.model_limits import AskLimits, Demand, arguments
 from storage.processes import ProcessRecord
 from storage.queue.leases import UnitStanding
@@ -61,21 +61,22 @@ def test_nothing_is_left_of_a_batch_that_ends(store: Store, redis: Redis, end: s
 
 
 def test_chunks_are_large_for_fast_graders_and_small_for_those_that_ask_or_take_groups(store: Store) -> None:
-    cases: list[tuple[Lane, bool, float, int]] = [
-        ("asking", False, 0.0, ASKING_CHUNK_LINES),
-        ("", True, 0.1, GROUP_CHUNK_LINES),
-        ("asking", True, 0.0, ASKING_GROUP_CHUNK_LINES),
-        ("", False, 0.0, 1000),
-        ("", False, 1.1, 1000),
-        ("", False, 0.1, 2000),
-    ]
-    for lane, groups, line_ms, most in cases:
-        upload = Upload(store, project="default", lane=lane, groups=groups, line_ms=line_ms)
+    one = wanted(store, "exact")
+    for asks, groups, line_ms, most in (
+        (ASKS, False, 0.1, ASKING_CHUNK_LINES),
+        ([], True, 0.1, GROUP_CHUNK_LINES),
+        (ASKS, True, 0.1, ASKING_GROUP_CHUNK_LINES),
+        ([], False, None, 1000),
+        ([], False, 1.1, 1000),
+        ([], False, 0.1, 2000),
+    ):
+        version = one.version.model_copy(update={"asks": asks, "groups": groups, "test_run_ms": line_ms})
+        upload = Upload(store, "default", [Wanted(one.key, version)])
         upload.write(b"".join(map(line, range(12_000))))
         chunks = upload.finish()
         assert max(chunk.lines for chunk in chunks) == most
         assert sum(chunk.lines for chunk in chunks) == 12_000
-        store.orphan_files.condemn(upload.batch_id)
+        store.orphan_files.condemn(upload.id)
 
 
 def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
