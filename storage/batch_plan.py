@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from gradebox.schemas import Replies, Version
+from gradebox.schemas import FeedbackOf, Replies, Version
 from storage.models.spending import Budget
 from storage.spool.chunks import Chunk
 
@@ -38,6 +38,21 @@ class Wanted(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """The grader's name in outcomes."""
         return f"{self.key}@{self.version.number}"
+
+
+class UploadedBatch(msgspec.Struct, frozen=True):
+    """A batch whose threads are in the spool."""
+
+    id: str
+    project: str
+    wanted: Sequence[Wanted]
+    chunks: list[Chunk]
+    by: str | None = None
+    """The id of the API key that creates it."""
+    terms: AskTerms = NO_TERMS
+    feedback_of: FeedbackOf | None = None
+    trace: str = ""
+    """The `traceparent` of the request that creates it, if requests are traced."""
 
 
 def asks_of(wanted: Sequence[Wanted]) -> list[str]:

@@ -1,7 +1,6 @@
 """Puts lease jobs on RQ's queue. A job carries no data: it calls a worker, which takes units until none is left."""
 
-from collections.abc import Sequence
-
+import msgspec
 import structlog
 from redis.client import Pipeline
 from rq import Queue
@@ -9,12 +8,11 @@ from rq.exceptions import DequeueTimeout
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from gradebox.schemas import Batch, FeedbackOf
+from gradebox.schemas import Batch
 from runtime import tracing
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
+from storage.batch_plan import Lane, UploadedBatch, lane_of
 from storage.connection import lua, text
 from storage.idempotency import Once
-from storage.spool.chunks import Chunk
 from storage.store import Store
 
 QUEUES: dict[Lane, str] = {"": "gradebox", "asking": "gradebox-asking"}
@@ -36,35 +34,21 @@ class Dispatch:
         }
         self._queue = self._queues[lane]
 
-    def accept(
-        self,
-        batch_id: str,
-        project: str,
-        wanted: Sequence[Wanted],
-        chunks: list[Chunk],
-        by: str | None = None,
-        once: Once | None = None,
-        terms: AskTerms = NO_TERMS,
-        feedback_of: FeedbackOf | None = None,
-    ) -> Batch:
+    def accept(self, new: UploadedBatch, once: Once | None = None) -> Batch:
         """Accepts an uploaded batch, and calls as many workers as it has units for, in one transaction.
 
         Arguments and exceptions are those of `Acceptance.accept`.
         """
-        units = len(wanted) * len(chunks)
-        lane = lane_of(wanted)
 
         def enqueue(pipe: Pipeline) -> None:
-            self._call_for(lane, units, pipe)
+            self._call_for(lane_of(new.wanted), len(new.wanted) * len(new.chunks), pipe)
 
-        with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
-            trace = tracing.current()
-            batch = self._store.acceptance.accept(
-                batch_id, project, wanted, chunks, enqueue, by, once, trace, terms, feedback_of
-            )
+        with tracing.span("accept batch", values={"gradebox.batch": new.id, "gradebox.project": new.project}):
+            traced = msgspec.structs.replace(new, trace=tracing.current())
+            batch = self._store.acceptance.accept(traced, enqueue, once)
         graders = [str(grader) for grader in batch.graders]
-        known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
-        _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
+        known = "batch accepted" if batch.id == new.id else "batch was accepted before"
+        _log.info(known, batch=batch.id, project=new.project, graders=graders, completions=batch.total)
         return batch
 
     def retry(self, project: str, batch_id: str, once: Once | None = None) -> Batch:

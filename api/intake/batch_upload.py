@@ -19,9 +19,10 @@ from api.intake.idempotency import Repeat, expired
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
-from storage.batch_plan import AskTerms, Wanted, lane_of
+from storage.batch_plan import AskTerms, UploadedBatch, Wanted, lane_of
 from storage.batches import batch_threads
 from storage.errors import NotFound, PayloadLost
+from storage.idempotency import Once
 from storage.models.spending import Budget
 from storage.uploads import Upload
 
@@ -177,6 +178,11 @@ class Arrival(NamedTuple):
     by: str
     repeat: Repeat | None
 
+    @property
+    def once(self) -> Once | None:
+        """The identity of a repeated request, with the hash of the body read so far."""
+        return self.repeat.once if self.repeat else None
+
     async def take_lines(self, request: Request, graders: Sequence[GraderOf], terms: AskTerms) -> Batch:
         """Streams JSON lines to the spool.
 
@@ -204,8 +210,7 @@ class Arrival(NamedTuple):
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
-        once = self.repeat.once if self.repeat else None
-        if (before := await run_sync(self.services.store.acceptance.answered, once)) is not None:
+        if (before := await run_sync(self.services.store.acceptance.answered, self.once)) is not None:
             return before
         terms = terms_of(new.budget, new.replies)
         return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
@@ -289,12 +294,10 @@ class Arrival(NamedTuple):
     def _accept(
         self, wanted: list[Wanted], upload: Upload, terms: AskTerms, feedback_of: FeedbackOf | None = None
     ) -> Batch:
-        chunks = upload.finish()
-        once = self.repeat.once if self.repeat else None
+        new = UploadedBatch(upload.id, self.project, wanted, upload.finish(), self.by, terms, feedback_of)
         if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
             file.touch()
-        accept = self.services.dispatch.accept
-        batch = accept(upload.id, self.project, wanted, chunks, self.by, once, terms, feedback_of)
+        batch = self.services.dispatch.accept(new, self.once)
         if batch.id == upload.id:  # else the batch of an earlier, identical request
             self.services.metrics.accepted.inc()
         return batch
@@ -306,8 +309,7 @@ class Arrival(NamedTuple):
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
         await bodies.skip(request, self.services.store.backlog.bounds.spool_bytes)  # the limit may have been higher
-        once = self.repeat.once if self.repeat else None
-        found = await run_sync(self.services.store.acceptance.answered, once)
+        found = await run_sync(self.services.store.acceptance.answered, self.once)
         if found is None:
             raise expired()
         return found

@@ -1,22 +1,22 @@
 """Accepts batches: records a batch and calls workers in one transaction, once for each request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 
 import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, FeedbackOf
+from gradebox.schemas import Batch
 from storage.access.audit import Audit
-from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader, Wanted, are_weighted, asks_of, scorer_of
+from storage.batch_plan import PlannedGrader, UploadedBatch, are_weighted, scorer_of
 from storage.batches import accepted_answer, batch_record
 from storage.connection import script
 from storage.errors import KeyReused, QuotaExceeded, Refused
 from storage.idempotency import Once, ToStore, answered, read, to_store
 from storage.idempotency import pack as idempotent
 from storage.queue.backlog import Backlog, Usage, Waiting
-from storage.spool.chunks import Chunk, pack
+from storage.spool.chunks import pack
 from storage.spool.orphan_files import OrphanFiles
 from storage.statistics.outcome_tally import Tally
 from storage.statistics.summary import summary_of
@@ -49,26 +49,12 @@ class Acceptance:
         self._audit = audit
         self._accept_script = script(redis, "accept_batch")
 
-    def accept(
-        self,
-        batch_id: str,
-        project: str,
-        wanted: Sequence[Wanted],
-        chunks: list[Chunk],
-        also: Callable[[Pipeline], None],
-        by: str | None = None,
-        once: Once | None = None,
-        trace: str = "",
-        terms: AskTerms = NO_TERMS,
-        feedback_of: FeedbackOf | None = None,
-    ) -> Batch:
+    def accept(self, new: UploadedBatch, also: Callable[[Pipeline], None], once: Once | None = None) -> Batch:
         """Records the batch and runs `also`, which calls workers, in the same transaction.
 
         If another batch takes the room at that moment, a worker is called for a refused batch and finds nothing to do.
         If the request was already done, its earlier answer is returned. The files of a batch that is not accepted are
         condemned.
-
-        `by` is the id of the API key that created the batch, `trace` the `traceparent` of its request.
 
         Raises:
             TooLarge: the batch exceeds what a project may ever have waiting.
@@ -76,54 +62,51 @@ class Acceptance:
             QuotaExceeded: the project has reached its quota.
             KeyReused: `once` was used with another request.
         """
-        scorers = [scorer_of(one) for one in wanted]
-        asks = asks_of(wanted)
-        weighted = are_weighted(wanted)
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of, weighted)
-        batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
+        scorers = [scorer_of(one) for one in new.wanted]
+        fields = batch_record.new_record(new, scorers, are_weighted(new.wanted))
+        batch = batch_record.shown(new.id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
-            answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
+            answer = self._accept(new, batch, scorers, fields, also, once)
         except (Refused, QuotaExceeded, KeyReused):
-            self._orphan_files.condemn(batch_id)
+            self._orphan_files.condemn(new.id)
             raise
         if answer is None:
             return batch
-        before = accepted_answer.read(answer, project)
-        if before.id != batch_id:
-            self._orphan_files.condemn(batch_id)
+        before = accepted_answer.read(answer, new.project)
+        if before.id != new.id:
+            self._orphan_files.condemn(new.id)
         return before
 
     def _accept(
         self,
+        new: UploadedBatch,
         batch: Batch,
-        wanted: Sequence[Wanted],
         scorers: list[PlannedGrader],
         fields: dict[str, str],
-        chunks: list[Chunk],
         also: Callable[[Pipeline], None],
         once: Once | None,
     ) -> bytes | None:
         """The earlier answer to the same request, or None if the batch is accepted now."""
         if (answer := answered(self._redis, once)) is not None:
             return answer
-        size = batch_record.size_of(chunks)
+        size = batch_record.size_of(new.chunks)
         self._backlog.check(batch.project, batch.total, size)  # first: a batch that does not fit calls no worker
-        new = _New(
+        told = _New(
             batch.id,
             batch.project,
             batch.total,
             size,
             self._backlog.bounds,
             list(chain.from_iterable(fields.items())),
-            {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, wanted, strict=True)},
+            {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, new.wanted, strict=True)},
             [scorer.source for scorer in scorers],
-            self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
+            self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in new.wanted)),
             to_store(once),
         )
         kept = idempotent(once, accepted_answer.pack(batch)) if once else b""
         with self._redis.pipeline() as pipe:
             pipe.multi()
-            self._accept_script(args=[msgspec.msgpack.encode(new), pack(chunks), kept], client=pipe)
+            self._accept_script(args=[msgspec.msgpack.encode(told), pack(new.chunks), kept], client=pipe)
             also(pipe)
             (answer, is_new, *has), *_ = pipe.execute()
         if not is_new:

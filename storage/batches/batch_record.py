@@ -9,8 +9,8 @@ from redis.client import Pipeline
 
 from gradebox.outcome import Spent
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
-from storage import redis_keys
-from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
+from storage import batch_plan, redis_keys
+from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader, UploadedBatch
 from storage.batches.frozen_batch import Frozen
 from storage.connection import text
 from storage.models.spending import of_grader
@@ -25,40 +25,31 @@ _START_S = 15.0
 _log = logging.getLogger(__name__)
 
 
-def new_record(
-    project: str,
-    scorers: list[PlannedGrader],
-    chunks: list[Chunk],
-    by: str | None,
-    trace: str,
-    asks: Sequence[str] = (),
-    terms: AskTerms = NO_TERMS,
-    feedback_of: FeedbackOf | None = None,
-    weighted: bool = False,
-) -> dict[str, str]:
+def new_record(new: UploadedBatch, scorers: list[PlannedGrader], weighted: bool) -> dict[str, str]:
     """The record of a new batch. A value of more than 64 bytes would make Redis store it in four times the memory."""
-    threads = chunks[-1].first_index + chunks[-1].lines
+    threads = new.chunks[-1].first_index + new.chunks[-1].lines
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
+    asks = batch_plan.asks_of(new.wanted)
     return {
-        "project": project,
+        "project": new.project,
         "state": "queued",
         "graders": msgspec.json.encode(graders).decode(),
         "grader_count": str(len(scorers)),
         "sources": " ".join(scorer.source for scorer in scorers),
         "threads": str(threads),
-        "bytes": str(size_of(chunks)),
+        "bytes": str(size_of(new.chunks)),
         "total": str(threads * len(scorers)),
         "done": "0",
         "scored": "0",
-        "units": str(len(chunks) * len(scorers)),
+        "units": str(len(new.chunks) * len(scorers)),
         "next": "0",
         "created_at": datetime.now(UTC).isoformat(),
-        **({"created_by": by} if by else {}),
-        **({"trace": trace} if trace else {}),
+        **({"created_by": new.by} if new.by else {}),
+        **({"trace": new.trace} if new.trace else {}),
         **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
-        **({"terms": msgspec.json.encode(terms).decode()} if terms != NO_TERMS else {}),
+        **({"terms": msgspec.json.encode(new.terms).decode()} if new.terms != NO_TERMS else {}),
         **({"weighted": "1"} if weighted else {}),
-        **({"feedback_of": feedback_of.model_dump_json()} if feedback_of is not None else {}),
+        **({"feedback_of": new.feedback_of.model_dump_json()} if new.feedback_of is not None else {}),
     }
 
 

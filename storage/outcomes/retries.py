@@ -18,7 +18,7 @@ from gradebox.outcome import ErrorKind, Outcome, read_outcomes
 from gradebox.schemas import Batch
 from storage import redis_keys
 from storage.access.audit import Audit
-from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of, scorer_of
+from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, UploadedBatch, Wanted, lane_of, scorer_of
 from storage.batches import batch_record, feedback_grader, frozen_batch
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
@@ -185,7 +185,7 @@ class Retries:
             batch.id,
             batch.project,
             len(scorers),
-            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, asks_of(wanted)).items())),
+            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, wanted).items())),
             {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
             [one.source for one in scorers],
             self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
@@ -216,11 +216,13 @@ class Retries:
         return found
 
     def _fields(
-        self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, asks: list[str]
+        self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, wanted: list[Wanted]
     ) -> dict[str, str]:
         """The record of the batch. Its counts cover only the outcomes that stay."""
-        settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of, batch.weighted
-        fields = batch_record.new_record(batch.project, scorers, plan.chunks, *settled)
+        new = UploadedBatch(
+            batch.id, batch.project, wanted, plan.chunks, batch.created_by, _terms(batch), batch.feedback_of
+        )
+        fields = batch_record.new_record(new, scorers, batch.weighted)
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)

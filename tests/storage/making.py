@@ -15,7 +15,7 @@ from redis.exceptions import OutOfMemoryError
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
 from storage import redis_keys
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Wanted
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, UploadedBatch, Wanted
 from storage.connection import text
 from storage.graders.grader_content import Proved
 from storage.models.kept_replies import Keeping
@@ -75,8 +75,8 @@ def accept(
     with store.spool.writing_payload(batch_id) as file:
         file.write(payload)
     scorers = graders or [wanted(store, "exact")]
-    chunks = cutter.finish()
-    store.acceptance.accept(batch_id, project, scorers, chunks, lambda pipe: None, terms=terms, feedback_of=feedback_of)
+    new = UploadedBatch(batch_id, project, scorers, cutter.finish(), terms=terms, feedback_of=feedback_of)
+    store.acceptance.accept(new, lambda pipe: None)
     return batch_id
 
 

@@ -20,6 +20,7 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError, read_outcomes
 from gradebox.schemas import Batch
 from storage import redis_keys
+from storage.batch_plan import UploadedBatch
 from storage.connection import check_format, script, text
 from storage.errors import AttemptWritten, Conflict, NotFound
 from storage.idempotency import once
@@ -189,11 +190,12 @@ class _Life:
         request = once(project, "key", batch_id, b"", 600)
         chunks = cutter.finish()
         labels = [f"{one.key}@1" for one in graders]
-        made = self.store.acceptance.accept(batch_id, project, graders, chunks, lambda pipe: None, once=request)
+        new = UploadedBatch(batch_id, project, graders, chunks)
+        made = self.store.acceptance.accept(new, lambda pipe: None, request)
         assert made.id == batch_id
         self.batches[batch_id] = _Known(batch_id, project, threads, labels, len(payload))
         if self.random.random() < 0.3:  # as when the reply was lost
-            again = self.store.acceptance.accept(batch_id, project, graders, chunks, lambda pipe: None, once=request)
+            again = self.store.acceptance.accept(new, lambda pipe: None, request)
             assert again.id == batch_id
 
     @_unless_deleted

@@ -14,7 +14,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, Respon
 from gradebox.outcome import Outcome
 from gradebox.schemas import BatchBudget, EnvironmentBuild, ModelDefaults
 from storage import redis_keys
-from storage.batch_plan import AskTerms
+from storage.batch_plan import AskTerms, UploadedBatch
 from storage.connection import FORMAT, check_format, is_away, read_snapshot, text, trouble_of, write_trouble
 from storage.environments.environment_builds import Made
 from storage.errors import UnknownFormat
@@ -84,7 +84,7 @@ def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, s
     asked = once("default", "0123", "key", b"fingerprint", 3600)
     exact = [wanted(store, "exact")]
     first = store.acceptance.accept(
-        store.orphan_files.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
+        UploadedBatch(store.orphan_files.begin(), "default", exact, [Chunk(0, 3, 0, 1)]), lambda pipe: None, asked
     )
     finish(store, claim(store))
     others = []

@@ -7,6 +7,7 @@ from redis import Redis
 
 from gradebox.schemas import GraderRecord
 from storage import idempotency, redis_keys
+from storage.batch_plan import UploadedBatch
 from storage.connection import script
 from storage.graders import graders
 from storage.idempotency import once
@@ -24,11 +25,12 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
 
     exact = [wanted(store, "exact")]
     with pytest.raises(RuntimeError):
-        store.acceptance.accept(store.orphan_files.begin(), "default", exact, CHUNKS, fails, once=ONE)
+        store.acceptance.accept(UploadedBatch(store.orphan_files.begin(), "default", exact, CHUNKS), fails, ONE)
     assert not redis.exists(ONE.name, redis_keys.TURNS, redis_keys.SOURCES)
     assert store.batches.newest("default", 10) == []
 
-    made = store.acceptance.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    new = UploadedBatch(store.orphan_files.begin(), "default", exact, CHUNKS)
+    made = store.acceptance.accept(new, lambda pipe: None, ONE)
     assert store.acceptance.answered(ONE) == made == store.batches.get("default", made.id)
 
 
@@ -47,9 +49,8 @@ def test_a_request_that_is_done_between_two_looks_is_answered(store: Store, monk
 
 
 def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, redis: Redis) -> None:
-    batch = store.acceptance.accept(
-        store.orphan_files.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
-    )
+    new = UploadedBatch(store.orphan_files.begin(), "default", [wanted(store, "exact")], CHUNKS)
+    batch = store.acceptance.accept(new, lambda pipe: None, ONE)
     redis.set(ONE.name, ONE.fingerprint.hex().encode() + b"\n" + batch.model_dump_json().encode())
     assert store.acceptance.answered(ONE) == batch
 
@@ -68,7 +69,8 @@ def test_of_many_answers_the_oldest_give_way(store: Store, redis: Redis, monkeyp
 
 def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: Store) -> None:
     exact, batch_id = [wanted(store, "exact")], store.orphan_files.begin()
-    made = [store.acceptance.accept(batch_id, "default", exact, CHUNKS, lambda pipe: None, once=ONE) for _ in range(2)]
+    new = UploadedBatch(batch_id, "default", exact, CHUNKS)
+    made = [store.acceptance.accept(new, lambda pipe: None, ONE) for _ in range(2)]
     assert made[0] == made[1]
     assert store.orphan_files.due() == []
 

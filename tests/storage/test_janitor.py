@@ -8,6 +8,7 @@ from redis import Redis
 
 from storage import janitor as janitors
 from storage import redis_keys
+from storage.batch_plan import UploadedBatch
 from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
 from storage.settings import StorageSettings
@@ -247,7 +248,7 @@ def test_uploads_under_way_are_left_alone(store: Store, redis: Redis, monkeypatc
         upload = Upload(store)
         for number in range(5):
             upload.write(b'{"completion": "%d"}\n' % number)
-        store.acceptance.accept(upload.id, "default", [exact], upload.finish(), lambda pipe: None)
+        store.acceptance.accept(UploadedBatch(upload.id, "default", [exact], upload.finish()), lambda pipe: None)
         accepted.append(upload.id)
     ended.set()
     thread.join()

@@ -16,6 +16,7 @@ from gradebox.schemas import Batch
 from runtime.metrics import Metrics
 from sandbox.pool.pool import Pool
 from storage import redis_keys
+from storage.batch_plan import UploadedBatch
 from storage.queue.leases import Lease
 from storage.settings import StorageSettings
 from storage.store import Store
@@ -114,7 +115,7 @@ def submit(
     upload = Upload(store)
     upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
     chunks = upload.finish()
-    dispatch.accept(upload.id, project, [grader], chunks)
+    dispatch.accept(UploadedBatch(upload.id, project, [grader], chunks))
     return upload.id
 
 

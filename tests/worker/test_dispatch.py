@@ -3,6 +3,7 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
+from storage.batch_plan import UploadedBatch
 from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
@@ -14,7 +15,7 @@ from worker.dispatch import QUEUES, Dispatch
 def accept(store: Store, dispatch: Dispatch) -> None:
     upload = Upload(store)
     upload.write(b"{}\n" * 600)
-    dispatch.accept(upload.id, "default", [wanted(store, "exact")], upload.finish())
+    dispatch.accept(UploadedBatch(upload.id, "default", [wanted(store, "exact")], upload.finish()))
 
 
 def queue(redis: Redis) -> Queue:

@@ -12,6 +12,7 @@ from gradebox.schemas import Batch, FeedbackOf
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from storage import redis_keys
+from storage.batch_plan import UploadedBatch
 from storage.batches import accepted_answer, feedback_grader
 from storage.errors import Conflict, NotFound, Refused
 from storage.outcomes import feedback_lines
@@ -181,9 +182,8 @@ def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
     upload = Upload(store, "default", [grader])
     for block in feedback_lines.read(store.batches, batch, order, {}, LINE_BYTES):
         upload.write(block)
-    made = store.acceptance.accept(
-        upload.id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
-    )
+    new = UploadedBatch(upload.id, "default", [grader], upload.finish(), feedback_of=order)
+    made = store.acceptance.accept(new, lambda pipe: None)
     assert made.feedback_of == order
     lease = claim(store, "asking")
     told = [replace(one, grader=grader.label, score=0.0) for one in outcomes_of(store, lease)]
