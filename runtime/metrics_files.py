@@ -5,7 +5,6 @@ This is not prometheus_client's multiprocess mode, which maps its files into mem
 process.
 """
 
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,30 +14,25 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from runtime.periodic_thread import PeriodicThread
+
 WRITE_S = 5.0
 LABEL = "worker"
 
 _log = structlog.get_logger(__name__)
 
 
-class MetricsFile(threading.Thread):
+class MetricsFile(PeriodicThread):
     """A thread that writes a registry to a file every few seconds."""
 
     def __init__(self, registry: CollectorRegistry, path: Path) -> None:
-        super().__init__(name="metrics-file", daemon=True)
+        super().__init__("metrics-file", self.write, WRITE_S)
         self._registry = registry
         self._path = path
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        """Writes now and every few seconds until `end` is called."""
-        while not self._ended.is_set():
-            self.write()
-            self._ended.wait(WRITE_S)
 
     def end(self) -> None:
         """Ends the thread and writes a last time."""
-        self._ended.set()
+        super().end()
         self.join(timeout=1.0)
         self.write()
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from runtime import health_file, thread_failures
+from runtime.periodic_thread import PeriodicThread
 from storage import redis_keys
 from storage.batch_plan import Lane
 from storage.connection import seconds
@@ -66,7 +66,7 @@ class Processes:
                 self._redis.hdel(redis_keys.PROCESSES, name)
 
 
-class Presence(threading.Thread):
+class Presence(PeriodicThread):
     """A thread in each process of the service that reports every few seconds that the process is running.
 
     `trouble` returns what prevents the process from working, apart from threads of it that have died. After each
@@ -76,31 +76,26 @@ class Presence(threading.Thread):
     def __init__(
         self, processes: Processes, role: str, trouble: Callable[[], str | None], file: Path | None = None
     ) -> None:
-        super().__init__(name="presence", daemon=True)
+        super().__init__("presence", self._report, TELL_S)
         self._processes = processes
         self._role = role
         self._trouble = trouble
         self._file = file
-        self._ended = threading.Event()
 
-    def run(self) -> None:
-        """Reports at once and then every few seconds, until `end` is called."""
-        while not self._ended.is_set():
-            try:
-                record = self._record()
-                self._processes.report(record)
-                self._processes.forget_silent()
-                if self._file is not None:
-                    health_file.write(self._file, record.trouble)
-            except RedisError as error:
-                _log.debug("this process could not be reported to Redis", error=str(error))
-            except Exception:  # noqa: BLE001  # health checks depend on the reports
-                _log.exception("this process could not be reported", next_in_s=TELL_S)
-            self._ended.wait(TELL_S)
+    def _report(self) -> None:
+        try:
+            record = self._record()
+            self._processes.report(record)
+            self._processes.forget_silent()
+        except RedisError as error:
+            _log.debug("this process could not be reported to Redis", error=str(error))
+            return
+        if self._file is not None:
+            health_file.write(self._file, record.trouble)
 
     def end(self) -> None:
         """Ends the thread, and removes the record of the process."""
-        self._ended.set()
+        super().end()
         self.join(timeout=1.0)
         try:
             self._processes.leave(self._record())

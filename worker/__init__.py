@@ -9,7 +9,6 @@ only tells a worker that there are some.
     loaded_grader.py     the sandbox with a grader, kept between units
     outcome_writer.py    writes outcomes to the spool, and then to Redis, from when on they count
     heartbeat.py         renews the leases of this worker, and gives back those of workers that died
-    janitor_thread.py    removes what has expired
     environments/        builds environments
     run_file.py          `gradebox run`, without a service
 """

@@ -3,20 +3,16 @@
 import threading
 from time import monotonic
 
-import structlog
-from redis.exceptions import RedisError
-
 from runtime.metrics import Metrics
+from runtime.periodic_thread import PeriodicThread
 from storage.queue.leases import BEAT_S, Lease
 from storage.store import Store
 from worker.dispatch import Dispatch
 
 _SILENT_BEATS = 5
 
-_log = structlog.get_logger(__name__)
 
-
-class Heartbeat(threading.Thread):
+class Heartbeat(PeriodicThread):
     """The heartbeat thread of a worker process.
 
     Attributes:
@@ -25,13 +21,12 @@ class Heartbeat(threading.Thread):
     """
 
     def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics) -> None:
-        super().__init__(name="heartbeat", daemon=True)
+        super().__init__("heartbeat", self._beat, BEAT_S)
         self.leases: set[Lease] = set()
         self.called = threading.Event()
         self._store = store
         self._dispatch = dispatch
         self._metrics = metrics
-        self._ended = threading.Event()
         self._beaten_at = monotonic()
 
     def trouble(self) -> str | None:
@@ -41,17 +36,9 @@ class Heartbeat(threading.Thread):
             return None
         return f"the leases of this worker were not renewed for {silent_s:.0f} s: see its log"
 
-    def run(self) -> None:
-        """Beats until `end` is called."""
-        while not self._ended.wait(BEAT_S):
-            try:
-                self.beat()
-            except (RedisError, OSError) as error:
-                _log.warning("a heartbeat failed", next_in_s=BEAT_S, error=str(error))
-            except Exception:  # noqa: BLE001  # without heartbeats, leases expire and all scores are lost
-                _log.exception("a heartbeat failed", next_in_s=BEAT_S)
-            else:
-                self._beaten_at = monotonic()
+    def _beat(self) -> None:
+        self.beat()
+        self._beaten_at = monotonic()
 
     def beat(self) -> None:
         """Renews the leases, gives back expired leases of any worker, and calls a worker if units wait, because jobs
@@ -65,5 +52,5 @@ class Heartbeat(threading.Thread):
 
     def end(self) -> None:
         """Ends the thread."""
-        self._ended.set()
+        super().end()
         self.join(timeout=BEAT_S)

@@ -12,6 +12,7 @@ from models.settings import ModelSettings
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
+from runtime.periodic_thread import PeriodicThread
 from runtime.starting import allow_files, start, wait_for
 from sandbox.pool.counts import Counts
 from sandbox.pool.pool import Pool, open_pool
@@ -25,11 +26,11 @@ from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
 from worker.environments.settings import EnvironmentSettings
 from worker.heartbeat import Heartbeat
-from worker.janitor_thread import JanitorThread
 from worker.process import WorkerProcess
 from worker.scoring_threads import ScoringThread, asking_threads, unserved_threads
 from worker.settings import WorkerSettings
 
+_JANITOR_S = 5.0
 _ASKING_NICE = 5  # added in the lane `asking`, whose graders wait longer for models than for a processor
 
 _log = structlog.get_logger("worker")
@@ -59,11 +60,11 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
     use(context)
-    threads: list[EnvironmentBuilder | ScoringThread | JanitorThread | Heartbeat | Presence | MetricsFile] = [
+    threads: list[PeriodicThread | ScoringThread] = [
         EnvironmentBuilder(context, EnvironmentSettings()),
         *unserved_threads(context, own.asking_chunks),
         *_asking_threads(context, own.asking_chunks),
-        JanitorThread(Janitor(store, settings.retention_s)),
+        PeriodicThread("janitor", Janitor(store, settings.retention_s).look, _JANITOR_S),
         heartbeat,
         Presence(store.processes, ROLES[lane], context.trouble, own.health_file),
     ]

@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 from redis.exceptions import RedisError
 
+from runtime.periodic_thread import PeriodicThread
 from sandbox.errors import SandboxError
 from storage.environments.environment_builds import Claim, Made
 from storage.errors import NotFound
@@ -37,27 +38,20 @@ class _NotWanted(Exception):
     """Another worker has the build now, or its environment was deleted, or this worker is stopping."""
 
 
-class EnvironmentBuilder(threading.Thread):
+class EnvironmentBuilder(PeriodicThread):
     """Checks every second for an environment to build."""
 
     def __init__(self, context: WorkerContext, settings: EnvironmentSettings) -> None:
-        super().__init__(name="environment-builder", daemon=True)
+        super().__init__("environment-builder", self._look, _LOOK_S)
         self._worker = context
         self._settings = settings
         self._builds = context.store.builds
         self._swept_at = 0.0
 
-    def run(self) -> None:
-        """Builds environments until the worker stops."""
-        while not self._worker.stopping.wait(_LOOK_S):
-            try:
-                self._sweep()
-                while self._may_build() and (claim := self._builds.claim()) is not None:
-                    self.build(claim)
-            except (RedisError, OSError) as error:
-                _log.warning("environments cannot be built now", next_in_s=_LOOK_S, error=str(error))
-            except Exception:  # noqa: BLE001  # an error in one environment must not end the builder
-                _log.exception("the build of an environment was interrupted", next_in_s=_LOOK_S)
+    def _look(self) -> None:
+        self._sweep()
+        while self._may_build() and (claim := self._builds.claim()) is not None:
+            self.build(claim)
 
     def _may_build(self) -> bool:
         return self._settings.environments == "on" and not self._worker.stopping.is_set()
@@ -124,7 +118,8 @@ class EnvironmentBuilder(threading.Thread):
                 _log.info("removed an unused environment from this machine", folder=name)
 
     def end(self) -> None:
-        """Once `stopping` is set, waits up to `stop_s` until the current build is given back."""
+        """Ends the thread once `stopping` is set. Waits up to `stop_s` until the current build is given back."""
+        super().end()
         self.join(timeout=self._worker.stop_s)
 
 
