@@ -181,8 +181,8 @@ async def versions(
 
 
 def _versions(services: Services, project: str, key: str, after: int) -> Response:
-    page = services.store.graders.versions(project, key, after)
-    return _page(_VERSIONS.dump_json(page.versions), page.following)
+    found, has_more = services.store.graders.versions(project, key, after)
+    return _page(_VERSIONS.dump_json(found), found[-1].number if has_more else None)
 
 
 @router.get("/{key}/versions/{number}")

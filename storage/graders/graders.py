@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from redis import Redis
 from redis.client import Pipeline
@@ -26,13 +26,6 @@ _KEPT_NUMBERS = 2000  # of deleted graders
 _FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
 _T = TypeVar("_T")
-
-
-class Page(NamedTuple):
-    """Some versions of a grader, and the number to continue after if there are more."""
-
-    versions: list[Version]
-    following: int | None
 
 
 class Graders:
@@ -210,8 +203,8 @@ class Graders:
     def page(self, project: str, after: str = "") -> tuple[list[GraderRecord], bool]:
         """The graders after a key, sorted by key: all, or some megabytes. Also returns whether there are more."""
         keys = sorted(found for found in map(text, self._redis.smembers(redis_keys.graders(project))) if found > after)
-        found, last = _page(keys, lambda some: self._redis.mget([redis_keys.grader(project, key) for key in some]))
-        return [GraderRecord.model_validate_json(value) for value in found], last is not None
+        found, has_more = _page(keys, lambda some: self._redis.mget([redis_keys.grader(project, key) for key in some]))
+        return [GraderRecord.model_validate_json(value) for value in found], has_more
 
     def version(self, project: str, key: str, number: int | None = None) -> Version:
         """One version: number `number`, or the newest.
@@ -272,17 +265,15 @@ class Graders:
             raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
         return Version.model_validate_json(value), limits_in(record)
 
-    def versions(self, project: str, key: str, after: int = 0) -> Page:
-        """The versions after number `after`, oldest first: all of them, or some megabytes.
-
-        Raises:
-            NotFound: there is no such grader.
+    def versions(self, project: str, key: str, after: int = 0) -> tuple[list[Version], bool]:
+        """The versions after number `after`, oldest first: all, or some megabytes. Also returns whether there are more.
+        Raises NotFound if there is no such grader.
         """
         self.get(project, key)
         name = redis_keys.versions(project, key)
         numbers = sorted(found for found in map(int, self._redis.hkeys(name)) if found > after)
-        found, last = _page([str(number) for number in numbers], lambda some: self._redis.hmget(name, some))
-        return Page([Version.model_validate_json(value) for value in found], None if last is None else int(last))
+        found, has_more = _page([str(number) for number in numbers], lambda some: self._redis.hmget(name, some))
+        return [Version.model_validate_json(value) for value in found], has_more
 
     def threads(self, project: str, key: str) -> list[bytes]:
         """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
@@ -377,15 +368,15 @@ def _packed(version: Version) -> bytes:
     return version.model_dump_json().encode()
 
 
-def _page(names: Sequence[str], read: Callable[[list[str]], Any]) -> tuple[list[bytes], str | None]:
-    """The values of these names, up to `PAGE_BYTES`, and the last name that was read if there are more."""
+def _page(names: Sequence[str], read: Callable[[list[str]], Any]) -> tuple[list[bytes], bool]:
+    """The values of these names, up to `PAGE_BYTES`, and whether there are more."""
     found: list[bytes] = []
     for first in range(0, len(names), _AT_ONCE):
         some = list(names[first : first + _AT_ONCE])
         found += [value for value in read(some) if value is not None]  # else it was deleted meanwhile
         if sum(map(len, found)) >= PAGE_BYTES and some[-1] != names[-1]:
-            return found, some[-1]
-    return found, None
+            return found, True
+    return found, False
 
 
 def _answered(redis: Redis, once: Once | None) -> GraderRecord | None:
