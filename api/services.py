@@ -87,7 +87,7 @@ class Services:
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
         self._grading = SharedThreads(Shares(GRADING_AT_ONCE, "calls that grade"))
         self._computing = SharedThreads(Shares(COMPUTING_AT_ONCE, "computations of statistics"))
-        self._checking = SharedThreads(Shares(CHECKS_AT_ONCE, "checks of environment data"))
+        self.checking = SharedThreads(Shares(CHECKS_AT_ONCE, "checks of environment data"))
         self.reading = SharedThreads(Shares(READS_AT_ONCE, "reads of stored data"))
         self._look_ups = CapacityLimiter(LOOK_UPS_AT_ONCE)
 
@@ -183,12 +183,6 @@ class Services:
                 return await self._computing.run(client, project, work, client.is_gone, *args)
         except Stopped as error:
             raise problem_of(error) from error
-
-    async def check_data(self, request: Request, project: str, check: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """Runs `check` on data of an environment. The places are shared among the projects. Raises ProblemError as
-        `compute` does, and what `check` raises.
-        """
-        return await self._checking.run_for(request, project, check, *args)
 
 
 class Release:

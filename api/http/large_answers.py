@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from time import monotonic
 from typing import TypeVar, TypeVarTuple
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from fastapi import Request
 
 from api.access.callers import WaitingClient, gone, watched
+from api.access.shared_threads import SharedThreads
 from api.access.tenants import shown, tenant_of
 from api.http.problems import RETRY, ProblemError
 from api.http.slow_readers import READ_S
@@ -37,8 +36,7 @@ class LargeAnswers:
 
     def __init__(self, most_unread: int) -> None:
         self.unread = TenantMemory(most_unread)
-        self._turns = _Turns(AT_ONCE, "large answers")
-        self._threads = CapacityLimiter(AT_ONCE)
+        self._threads = SharedThreads(_Turns(AT_ONCE, "large answers"))
 
     async def make(self, request: Request, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """Returns the result of `work`, for a request whose body has been read.
@@ -48,10 +46,10 @@ class LargeAnswers:
                 what `work` raises.
         """
         tenant = tenant_of(request.scope)
-        async with watched(request) as client, client.place(self._turns, tenant):
+        async with watched(request) as client, client.place(self._threads.shares, tenant):
             if not self.unread.fits(0, tenant):
                 raise self._unread(tenant)
-            return await run_sync(work, *args, limiter=self._threads)
+            return await self._threads.run_placed(work, *args)
 
     async def room(self, client: WaitingClient, tenant: str, size: int = _UNKNOWN_BYTES) -> None:
         """Waits until the tenant has read enough of its answers for one more of `size` bytes. A tenant that has read
@@ -85,9 +83,9 @@ class LargeAnswers:
             yield first
             first = b""  # frees it
         while True:
-            async with client.place(self._turns, tenant):
+            async with client.place(self._threads.shares, tenant):
                 is_read = self.unread.fits(0, tenant)
-                block = await run_sync(next, blocks, None, limiter=self._threads) if is_read else b""
+                block = await self._threads.run_placed(next, blocks, None) if is_read else b""
             if block is None:
                 return
             yield block

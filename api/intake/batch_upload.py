@@ -13,7 +13,6 @@ from fastapi import Request
 from api.access.callers import WaitingClient, gone, watched
 from api.http.problems import invalid, too_large
 from api.intake import bodies
-from api.intake.budget_fields import Tokens, Usd
 from api.intake.grader_of_batch import refuse_feedback
 from api.intake.idempotency import Repeat, expired
 from api.intake.source_upload import VersionNumber
@@ -28,6 +27,7 @@ from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
 GRADERS_BYTES = 64 * 1024  # of a JSON body
+MOST_USD, MOST_TOKENS = 10**9, 10**15  # of a budget
 _AT_ONCE = 1000  # threads written to the spool together
 
 _T = TypeVar("_T")
@@ -45,8 +45,8 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The limit of spending for a batch's asks: US dollars, tokens or both."""
 
-    usd: Usd | None = None
-    tokens: Tokens | None = None
+    usd: Annotated[float, msgspec.Meta(ge=0, le=MOST_USD)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)] | None = None
 
 
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):

@@ -23,7 +23,6 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.http.routers import project_router
 from api.intake import batch_upload, bodies
-from api.intake.budget_fields import MOST_TOKENS, MOST_USD
 from api.intake.idempotency import Repeatable
 from api.numbers.combined_summaries import with_combined
 from api.numbers.run_job import IsGone
@@ -69,10 +68,10 @@ async def create(
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one weight for each grader, in the same order")] = [],  # noqa: B006  # as above
     budget_usd: Annotated[
-        float | None, Query(ge=0, le=MOST_USD, description="maximum cost of its asks, in USD")
+        float | None, Query(ge=0, le=batch_upload.MOST_USD, description="maximum cost of its asks, in USD")
     ] = None,
     budget_tokens: Annotated[
-        int | None, Query(ge=0, le=MOST_TOKENS, description="maximum input and output tokens of its asks")
+        int | None, Query(ge=0, le=batch_upload.MOST_TOKENS, description="maximum input and output tokens of its asks")
     ] = None,
     replies: Annotated[
         Replies, Query(description="`kept`: kept replies may answer its asks, and new ones are kept; `new`: neither")

@@ -75,7 +75,7 @@ async def send_data(request: Request, services: Served, project: ManagesIn) -> E
     try:
         advice = f"data may take {most_mb} MiB as it is sent (GRADEBOX_ENVIRONMENT_DATA_MB)"
         await bodies.pour(request, most_mb * bodies.MIB, upload.write, advice)
-        return await services.check_data(request, project, _keep, services, project, upload)
+        return await services.checking.run_for(request, project, _keep, services, project, upload)
     except BaseException:
         with CancelScope(shield=True):
             await run_sync(upload.abandon)
