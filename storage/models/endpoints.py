@@ -30,6 +30,9 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
 
     noun = "endpoint"
     record = RegisteredServer
+    schema = ProjectEndpoint
+    name_of = staticmethod(redis_keys.endpoints)
+    context = "endpoint "
 
     def create(
         self,
@@ -64,12 +67,3 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
             SecretKeyError: the API key or a header cannot be encrypted.
         """
         return self._update(project, key, changes)
-
-    def _name(self, project: str) -> str:
-        return redis_keys.endpoints(project)
-
-    def _context(self, project: str, key: str, url: str) -> str:
-        return f"endpoint {project} {key} {url}"
-
-    def _shown(self, project: str, record: RegisteredServer) -> ProjectEndpoint:
-        return ProjectEndpoint(**self._public(project, record, ProjectEndpoint))

@@ -67,6 +67,8 @@ class Models(Registry[RegisteredModel, ProjectModel]):
     limited_by = Registry.limited_by | {"model"}
     tested = ("structured_output", "logprobs")
     record = RegisteredModel
+    schema = ProjectModel
+    name_of = staticmethod(redis_keys.models)
 
     def create(
         self,
@@ -117,12 +119,3 @@ class Models(Registry[RegisteredModel, ProjectModel]):
     def unpriced(self, project: str) -> list[str]:
         """The keys of the models without prices, in alphabetical order."""
         return [one.key for one in self.all(project) if one.input_price is None or one.output_price is None]
-
-    def _name(self, project: str) -> str:
-        return redis_keys.models(project)
-
-    def _context(self, project: str, key: str, url: str) -> str:
-        return f"{project} {key} {url}"
-
-    def _shown(self, project: str, record: RegisteredModel) -> ProjectModel:
-        return ProjectModel(**self._public(project, record, ProjectModel), base_url=record.url)

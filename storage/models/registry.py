@@ -1,7 +1,6 @@
 """Servers that projects register, with encrypted API keys and headers: the common base of models and endpoints."""
 
 import secrets
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -47,7 +46,7 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Record = TypeVar("Record", bound=RegisteredServer)
-Shown = TypeVar("Shown")
+Shown = TypeVar("Shown", bound=BaseModel)
 _T = TypeVar("_T")
 
 
@@ -73,7 +72,7 @@ class Access(Generic[Record]):
         return tuple(sorted(found - {""}, key=len, reverse=True))
 
 
-class Registry(ABC, Generic[Record, Shown]):
+class Registry(Generic[Record, Shown]):
     """The servers of one kind in all projects. Each change is one transaction."""
 
     noun: Literal["model", "endpoint"]
@@ -85,6 +84,12 @@ class Registry(ABC, Generic[Record, Shown]):
     tested: tuple[str, ...] = ()
     """Members that a test determines. They are None before a test."""
     record: type[Record]
+    schema: type[Shown]
+    """What the API shows of a record."""
+    name_of: Callable[[str], str]
+    """Returns the Redis key of a project's servers."""
+    context = ""
+    """The beginning of the encryption context of an API key or header, which distinguishes the kinds of servers."""
 
     def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
         self._redis = redis
@@ -98,7 +103,7 @@ class Registry(ABC, Generic[Record, Shown]):
 
     def all(self, project: str) -> list[Shown]:
         """The servers of a project, sorted by key."""
-        found = (msgspec.json.decode(value, type=self.record) for value in self._redis.hvals(self._name(project)))
+        found = (msgspec.json.decode(value, type=self.record) for value in self._redis.hvals(self.name_of(project)))
         return [self._shown(project, record) for record in sorted(found, key=lambda record: record.key)]
 
     def access(self, project: str, key: str) -> Access[Record]:
@@ -116,7 +121,7 @@ class Registry(ABC, Generic[Record, Shown]):
         def delete(pipe: Pipeline) -> None:
             self._read(pipe, project, key)
             pipe.multi()
-            pipe.hdel(self._name(project), key)
+            pipe.hdel(self.name_of(project), key)
             self._audit.write(pipe, project, f"{self.noun}.delete", key)
 
         self._transaction(project, delete)
@@ -137,13 +142,13 @@ class Registry(ABC, Generic[Record, Shown]):
         _check_authorization(record)
 
         def create(pipe: Pipeline) -> Shown:
-            if pipe.hexists(self._name(project), record.key):
+            if pipe.hexists(self.name_of(project), record.key):
                 raise Conflict(
                     f"project {project!r} has the {self.noun} {record.key!r} already: update it, or choose another key"
                 )
-            self._quotas.check_number(project, self.noun, pipe.hlen(self._name(project)))
+            self._quotas.check_number(project, self.noun, pipe.hlen(self.name_of(project)))
             pipe.multi()
-            pipe.hset(self._name(project), record.key, msgspec.json.encode(record))
+            pipe.hset(self.name_of(project), record.key, msgspec.json.encode(record))
             self._audit.write(pipe, project, f"{self.noun}.create", record.key, detail[:1000])
             return self._shown(project, record)
 
@@ -178,7 +183,7 @@ class Registry(ABC, Generic[Record, Shown]):
             changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
             _check_authorization(changed)
             pipe.multi()
-            pipe.hset(self._name(project), key, msgspec.json.encode(changed))
+            pipe.hset(self.name_of(project), key, msgspec.json.encode(changed))
             self._audit.write(pipe, project, f"{self.noun}.update", key, ", ".join(sorted(changes)))
             return self._shown(project, changed)
 
@@ -189,12 +194,12 @@ class Registry(ABC, Generic[Record, Shown]):
         found = {name: getattr(trial, name) for name in self.tested}
 
         def note(pipe: Pipeline) -> None:
-            value = pipe.hget(self._name(project), key)
+            value = pipe.hget(self.name_of(project), key)
             record = msgspec.json.decode(value, type=self.record) if value is not None else None
             pipe.multi()
             if record is not None and record.revision == revision and trial.passed:
                 tested = msgspec.structs.replace(record, **found, tested_at=datetime.now(UTC))
-                pipe.hset(self._name(project), key, msgspec.json.encode(tested))
+                pipe.hset(self.name_of(project), key, msgspec.json.encode(tested))
             if record is not None:
                 self._audit.write(pipe, project, f"{self.noun}.test", key, "passed" if trial.passed else "failed")
 
@@ -234,9 +239,9 @@ class Registry(ABC, Generic[Record, Shown]):
         return Access(record, api_key, headers)
 
     def _read(self, redis: Redis, project: str, key: str) -> Record:
-        value = redis.hget(self._name(project), key)
+        value = redis.hget(self.name_of(project), key)
         if value is None:
-            raise no_key(self.noun, key, project, [*map(text, redis.hkeys(self._name(project)))])
+            raise no_key(self.noun, key, project, [*map(text, redis.hkeys(self.name_of(project)))])
         return msgspec.json.decode(value, type=self.record)
 
     def _seal(self, project: str, key: str, url: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,29 +257,21 @@ class Registry(ABC, Generic[Record, Shown]):
         return found
 
     def _transaction(self, project: str, change: Callable[[Pipeline], _T]) -> _T:
-        return transaction(self._redis, change, self._name(project))
+        return transaction(self._redis, change, self.name_of(project))
 
-    @abstractmethod
-    def _name(self, project: str) -> str:
-        """The Redis key of a project's servers."""
-
-    @abstractmethod
     def _context(self, project: str, key: str, url: str) -> str:
         """The encryption context of an API key, and the beginning of that of a header. Binds them to their URL, so that
         writing to Redis cannot redirect them.
         """
+        return f"{self.context}{project} {key} {url}"
 
-    @abstractmethod
     def _shown(self, project: str, record: Record) -> Shown:
-        """A record as the API shows it."""
-
-    def _public(self, project: str, record: Record, schema: type[BaseModel]) -> dict[str, Any]:
         """The members of a record that the schema names; of its API key, only whether there is one, and of its headers
         only the names.
         """
         secret = {"has_api_key": bool(record.sealed_key), "header_names": sorted(record.sealed_headers)}
-        members = {**asdict(record), "project": project, **secret}
-        return {name: members[name] for name in schema.model_fields if name in members}
+        members = {**asdict(record), "base_url": record.url, "project": project, **secret}
+        return self.schema(**{name: members[name] for name in self.schema.model_fields if name in members})
 
 
 def _header_context(name: str, context: str) -> str:
