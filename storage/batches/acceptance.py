@@ -27,7 +27,8 @@ class _New(msgspec.Struct, omit_defaults=True):
 
     id: str
     project: str
-    total: int
+    waiting: int
+    """Completions to be scored, counted for each grader."""
     size: int
     most: Usage
     fields: list[str]

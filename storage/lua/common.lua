@@ -239,3 +239,23 @@ local function keep_answer(project, digest, answer, most, keep_s)
   end
 end
 
+
+-- Makes a batch wait to be scored: a new one, or one that is scored again. `wanted` is the batch as the scripts
+-- `accept_batch` and `retry_batch` take it, `chunks` its chunk table, `answer` that to its request.
+local function open_batch(wanted, chunks, answer)
+  local id, project, once = wanted.id, wanted.project, wanted.once
+  local batch = batch_key(id)
+  for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
+  for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
+  redis.call('HSET', batch, unpack(wanted.fields))
+  if #chunks <= 64 then -- a separate key would need more memory for its name alone
+    redis.call('HSET', batch, 'chunks', chunks)
+  else
+    redis.call('SET', batch .. ':chunks', chunks)
+  end
+  redis.call('SADD', OPEN, id)
+  count(project, wanted.waiting, 1)
+  rotate(id, batch)
+  if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
+  if once then keep_answer(project, once.digest, answer, once.most, once.keep_s) end
+end

@@ -3,7 +3,7 @@
 -- attempts that count; for each grader the tally of the outcomes that stay; for each unit the tally of the others.
 -- Returns 1, or 0 if its frozen record is another one or missing, or its request was answered: nothing is changed then.
 local wanted = cmsgpack.unpack(ARGV[1])
-local id, project, once = wanted.id, wanted.project, wanted.once
+local id, once = wanted.id, wanted.once
 local batch = batch_key(id)
 if redis.call('HGET', FROZEN, id) ~= ARGV[2] then return 0 end
 if once and redis.call('EXISTS', 'gradebox:answer:' .. once.digest) == 1 then return 0 end
@@ -13,23 +13,15 @@ redis.call('HDEL', FROZEN, id)
 -- The files of this batch that do not count yet must not be removed as unused.
 for _, name in ipairs({UNTIDY, UNFROZEN}) do redis.call('ZREM', name, id) end
 
-for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
-for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
-redis.call('HSET', batch, unpack(wanted.fields))
+open_batch(wanted, ARGV[4], ARGV[3])
 redis.call('HSET', batch, 'bytes', bytes)
 if ended == '' then redis.call('HSET', batch, 'kept', 1) end
-if #ARGV[4] <= 64 then -- as in accept_batch.lua
-  redis.call('HSET', batch, 'chunks', ARGV[4])
-else
-  redis.call('SET', batch .. ':chunks', ARGV[4])
-end
 redis.call('SET', batch .. ':done', ARGV[5])
 for grader = 1, wanted.graders do
   redis.call('RPUSH', tallies_key(id, grader - 1), ARGV[5 + grader])
   -- A process that read the tallies before the batch was frozen must not replace these.
   redis.call('HSET', batch, 'merges:' .. (grader - 1), now_ms())
 end
-local waiting = 0
 for i, one in ipairs(wanted.units) do
   local before = {
     grader = one.grader, outcomes = one.outcomes, size = one.size, errors = one.errors,
@@ -40,11 +32,5 @@ for i, one in ipairs(wanted.units) do
   redis.call('HSET', batch .. ':attempts', one.unit, one.last)
   redis.call('HSET', batch .. ':untried', one.unit, one.last)
   redis.call('RPUSH', batch .. ':returned', one.unit)
-  waiting = waiting + one.outcomes
 end
-redis.call('SADD', OPEN, id)
-count(project, waiting, 1)
-rotate(id, batch)
-if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
-if once then keep_answer(project, once.digest, ARGV[3], once.most, once.keep_s) end
 return 1

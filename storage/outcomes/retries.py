@@ -69,6 +69,8 @@ class _Again(msgspec.Struct):
 
     id: str
     project: str
+    waiting: int
+    """Completions to be scored again, counted for each grader."""
     graders: int
     fields: list[str]
     """The fields of its record: name, value, name, ...."""
@@ -179,11 +181,13 @@ class Retries:
             return None
         if max(one.last for one in found.units) > _MOST_ATTEMPTS:
             raise Conflict(f"batch {batch.id!r} was retried too often: score its threads in a new batch (`threads_of`)")
-        self._backlog.check_again(batch.project, sum(one.outcomes for one in found.units))
+        waiting = sum(one.outcomes for one in found.units)
+        self._backlog.check_again(batch.project, waiting)
         scorers = [scorer_of(one) for one in wanted]
         again = _Again(
             batch.id,
             batch.project,
+            waiting,
             len(scorers),
             list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, wanted).items())),
             {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
