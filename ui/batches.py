@@ -233,8 +233,7 @@ async def retry(request: Request) -> Response:
     """Score the retryable outcomes again."""
     who, batch = await _mine(request)
     repeat = _repeat(request, who, await read_form(request))
-    once = repeat.once if repeat else None
-    await who.services.compute(request, who.project, retried, who.services, who.project, batch.id, once)
+    await who.services.compute(request, who.project, retried, who.services, who.project, batch.id, repeat.once)
     return _to(who, batch.id)
 
 
@@ -250,13 +249,11 @@ async def again(request: Request) -> Response:
     return _to(who, made.id)
 
 
-def _repeat(request: Request, who: Visit, fields: dict[str, str]) -> Repeat | None:
-    """The identity of a form that a browser may send twice, from the page's token; None without a token."""
-    if not fields.get("once"):
-        return None
+def _repeat(request: Request, who: Visit, fields: dict[str, str]) -> Repeat:
+    """The identity of a form that a browser may send twice, from the page's token, if it has one."""
     # The token is of the page as it was sent. A browser may show that page again later, so the answer is kept for long
     # enough to repeat a request, and no longer.
-    token = f"{fields['once']} {fields.get('grader', '')}"
+    token = f"{fields['once']} {fields.get('grader', '')}" if fields.get("once") else None
     return Repeat(request, who.project, who.key, token, _REPEATED_S)
 
 

@@ -21,7 +21,6 @@ from gradebox.schemas import Batch, FeedbackOf, Limits, Replies
 from storage.batch_plan import AskTerms, UploadedBatch, Wanted, lane_of
 from storage.batches import batch_threads
 from storage.errors import NotFound, PayloadLost
-from storage.idempotency import Once
 from storage.models.spending import Budget
 from storage.uploads import Upload
 
@@ -176,12 +175,7 @@ class Arrival(NamedTuple):
     project: str
     limits: Limits
     by: str
-    repeat: Repeat | None
-
-    @property
-    def once(self) -> Once | None:
-        """The identity of a repeated request, with the hash of the body read so far."""
-        return self.repeat.once if self.repeat else None
+    repeat: Repeat
 
     async def take_lines(self, request: Request, graders: Sequence[GraderOf], terms: AskTerms) -> Batch:
         """Streams JSON lines to the spool.
@@ -202,7 +196,7 @@ class Arrival(NamedTuple):
 
     async def take_body(self, request: Request) -> Batch:
         """Receives a JSON body. Raises as `take_lines` does."""
-        if self.repeat is not None and await run_sync(self._is_answered):
+        if await run_sync(self._is_answered):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
         taken = await self._in_turn(self._take, body)
@@ -210,7 +204,7 @@ class Arrival(NamedTuple):
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
-        if (before := await run_sync(self.services.store.acceptance.answered, self.once)) is not None:
+        if (before := await run_sync(self.services.store.acceptance.answered, self.repeat.once)) is not None:
             return before
         terms = terms_of(new.budget, new.replies)
         return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
@@ -297,19 +291,19 @@ class Arrival(NamedTuple):
         new = UploadedBatch(upload.id, self.project, wanted, upload.finish(), self.by, terms, feedback_of)
         if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
             file.touch()
-        batch = self.services.dispatch.accept(new, self.once)
+        batch = self.services.dispatch.accept(new, self.repeat.once)
         if batch.id == upload.id:  # else the batch of an earlier, identical request
             self.services.metrics.accepted.inc()
         return batch
 
     def _is_answered(self) -> bool:
         """Whether this is a repeated request: nothing of it is stored."""
-        return self.repeat is not None and self.services.store.acceptance.has_answered(self.repeat.once)
+        return self.services.store.acceptance.has_answered(self.repeat.once)
 
     async def _skip(self, request: Request) -> Batch:
         """Reads and discards the body, and returns the answer to the first request."""
         await bodies.skip(request, self.services.store.backlog.bounds.spool_bytes)  # the limit may have been higher
-        found = await run_sync(self.services.store.acceptance.answered, self.once)
+        found = await run_sync(self.services.store.acceptance.answered, self.repeat.once)
         if found is None:
             raise expired()
         return found

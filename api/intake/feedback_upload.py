@@ -53,7 +53,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
     body = await bodies.read_as_json(request, _BYTES, "labels in the metadata of the threads have no such limit")
     new = await bodies.worked_on(len(body), bodies.decode, body, NewFeedback)
     services = arrival.services
-    if (before := await run_sync(services.store.acceptance.answered, arrival.once)) is not None:
+    if (before := await run_sync(services.store.acceptance.answered, arrival.repeat.once)) is not None:
         return before
     batch, of = await services.read(request, _settled, services, arrival.project, batch_id, new)
     labels = new.labels if isinstance(new.labels, dict) else {}

@@ -19,12 +19,13 @@ _KEY = re.compile(r"[!-~]{1,255}")
 
 
 class Repeat:
-    """A request with an Idempotency-Key. Its body is hashed while it is read, to distinguish it from other requests.
+    """A request that may have an Idempotency-Key. Its body is hashed while it is read, to distinguish it from other
+    requests with the same key.
 
     The hash is not cryptographic: a collision could only mislead the holder of the API key that sends both bodies.
     """
 
-    def __init__(self, request: Request, project: str, caller: ApiKey, key: str, keep_s: int) -> None:
+    def __init__(self, request: Request, project: str, caller: ApiKey, key: str | None, keep_s: int) -> None:
         self._place = project, caller.id, key
         self._keep_s = keep_s
         head = (request.method, request.url.path, request.url.query, request.headers.get("content-type", ""))
@@ -35,12 +36,13 @@ class Repeat:
         self._hash.update(piece)
 
     @property
-    def once(self) -> Once:
-        """The request's identity, with the hash of the body read so far."""
-        return once(*self._place, self._hash.digest(), self._keep_s)
+    def once(self) -> Once | None:
+        """The request's identity, with the hash of the body read so far; None without an Idempotency-Key."""
+        project, caller, key = self._place
+        return None if key is None else once(project, caller, key, self._hash.digest(), self._keep_s)
 
 
-async def answered_grader(request: Request, services: Services, repeat: Repeat | None) -> GraderRecord | None:
+async def answered_grader(request: Request, services: Services, repeat: Repeat) -> GraderRecord | None:
     """The earlier answer to a request that changes a grader, whose body is read and discarded; None if it is the first
     with its Idempotency-Key. The limits of the project may have been higher at the first request.
 
@@ -48,7 +50,7 @@ async def answered_grader(request: Request, services: Services, repeat: Repeat |
         KeyReused: the Idempotency-Key was used with another request.
         ProblemError: the earlier answer has just expired, or the body cannot be read.
     """
-    if repeat is None or not await run_sync(services.store.acceptance.has_answered, repeat.once):
+    if not await run_sync(services.store.acceptance.has_answered, repeat.once):
         return None
     await bodies.skip(request, MAX_SCORE_MB * bodies.MIB)
     found = await run_sync(services.store.graders.answered, repeat.once)
@@ -73,10 +75,8 @@ async def _repeatable(
             json_schema_extra={"pattern": f"^{_KEY.pattern}$"},
         ),
     ] = None,
-) -> Repeat | None:
-    if idempotency_key is None:
-        return None
-    if not _KEY.fullmatch(idempotency_key):
+) -> Repeat:
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         raise invalid("an Idempotency-Key is 1 to 255 visible ASCII characters, such as a UUID")
     services: Services = request.app.state.services
     repeat = Repeat(request, project, key_of(request), idempotency_key, services.settings.idempotency_s)
@@ -84,5 +84,5 @@ async def _repeatable(
     return repeat
 
 
-Repeatable = Annotated[Repeat | None, Depends(_repeatable)]
-"""The repeatable request, or None without an Idempotency-Key. It depends on the caller being identified first."""
+Repeatable = Annotated[Repeat, Depends(_repeatable)]
+"""The request, which may be repeated. It depends on the caller being identified first."""

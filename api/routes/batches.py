@@ -279,8 +279,7 @@ async def retry(request: Request, services: Served, project: ScoresIn, repeat: R
     """Score the outcomes of a finished batch again whose error is `retryable`, and no others. No effect on a batch that
     has none, or is running. Another key's batch needs the role manage.
     """
-    once = repeat.once if repeat else None
-    return await services.compute(request, project, retried, services, project, batch.id, once)
+    return await services.compute(request, project, retried, services, project, batch.id, repeat.once)
 
 
 def retried(_: IsGone, services: Services, project: str, batch_id: str, once: Once | None = None) -> Batch:

@@ -77,8 +77,7 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
     if (answered := await answered_grader(request, services, repeat)) is not None:
         return answered
     sent, new = await receive(request, NewGrader)
-    once = repeat.once if repeat else None
-    return await services.grade(request, project, create_function, services, sent, new, once)
+    return await services.grade(request, project, create_function, services, sent, new, repeat.once)
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
@@ -96,9 +95,8 @@ async def update(
     if (answered := await answered_grader(request, services, repeat)) is not None:
         return answered
     sent, new = await receive(request, NewVersion, may_lack=True, own={"create"})
-    once = repeat.once if repeat else None
     work = partial(_put_function, must_exist=if_match is not None) if create else update_function
-    return await services.grade(request, project, work, services, key, sent, new, once, expected)
+    return await services.grade(request, project, work, services, key, sent, new, repeat.once, expected)
 
 
 def _version(if_match: str | None) -> int | None:

@@ -118,9 +118,9 @@ class Acceptance:
             raise AssertionError(f"batch {batch.id} was refused and fits")
         return None
 
-    def has_answered(self, once: Once) -> bool:
+    def has_answered(self, once: Once | None) -> bool:
         """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
-        return bool(self._redis.exists(once.name))
+        return once is not None and bool(self._redis.exists(once.name))
 
     def answered(self, once: Once | None) -> Batch | None:
         """The earlier answer to the same request, if there is one. Raises KeyReused."""

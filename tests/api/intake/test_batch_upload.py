@@ -14,6 +14,7 @@ from fastapi import Request
 
 from api.http.problems import ProblemError
 from api.intake import batch_upload, bodies
+from api.intake.idempotency import Repeat
 from api.services import READS_AT_ONCE, Services
 from gradebox.schemas import ModelDefaults
 from storage import redis_keys
@@ -47,8 +48,12 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     tasks: list[asyncio.Task[bool]] = []
     monkeypatch.setattr(bodies, "pour", pour)
     monkeypatch.setattr(batch_upload, "resolve", lambda *_: [])
-    arrival = batch_upload.Arrival(services, "default", services.limits, "key", None)
-    task = asyncio.create_task(arrival.take_lines(Request({"type": "http"}), [], NO_TERMS))
+    request = Request({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []})
+    key = services.store.api_keys.create("own", ["default"])
+    arrival = batch_upload.Arrival(
+        services, "default", services.limits, key.id, Repeat(request, "default", key, None, 1)
+    )
+    task = asyncio.create_task(arrival.take_lines(request, [], NO_TERMS))
     await come.wait()
     await asyncio.sleep(0.1)
     task.cancel()
