@@ -3,7 +3,7 @@
 from array import array
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,42 +33,32 @@ class Line(msgspec.Struct):
 _decode = msgspec.json.Decoder(Line).decode
 
 
-class OutcomeColumn:
+class OutcomeColumn(NamedTuple):
     """Outcomes in the order of their threads. A missing score is NaN."""
 
-    def __init__(self) -> None:
-        self._scores = array("d")
-        self._indices = array("q")
-        self.ids: list[str | int | None] = []
-        self.errors: Counter[str] = Counter()
-
-    def add(self, line: Line) -> None:
-        """Adds the outcome of a later thread."""
-        self._scores.append(NO_SCORE if line.score is None else line.score)
-        self._indices.append(line.index)
-        self.ids.append(line.id)
-        if line.error is not None:
-            self.errors[line.error.kind] += 1
-
-    @property
-    def scores(self) -> Array:
-        """The scores in the order of the threads."""
-        return np.array(self._scores)
-
-    @property
-    def indices(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The indices of the threads, ascending."""
-        return np.array(self._indices, dtype=np.int64)
+    scores: Array
+    indices: np.ndarray[Any, np.dtype[np.int64]]
+    """Of the threads, ascending."""
+    ids: list[str | int | None]
+    errors: Counter[str]
+    """Number of errors by kind."""
 
 
 def read(outcomes: Iterable[bytes], grader: str) -> OutcomeColumn:
     """Reads the outcomes of one grader from lines."""
-    column = OutcomeColumn()
+    scores, indices = array("d"), array("q")
+    ids: list[str | int | None] = []
+    errors: Counter[str] = Counter()
     for line in outcomes:
         outcome = _decode(line)
-        if outcome.grader == grader:
-            column.add(outcome)
-    return column
+        if outcome.grader != grader:
+            continue
+        scores.append(NO_SCORE if outcome.score is None else outcome.score)
+        indices.append(outcome.index)
+        ids.append(outcome.id)
+        if outcome.error is not None:
+            errors[outcome.error.kind] += 1
+    return OutcomeColumn(np.array(scores), np.array(indices, dtype=np.int64), ids, errors)
 
 
 def why_no_rows(side: Side) -> str:
