@@ -41,7 +41,7 @@ async def listed(request: Request) -> Response:
     before, text = request.query_params.get("before"), request.query_params.get("grader", "")
     key, number = "", None
     if text:
-        (grader,) = named([text], [])
+        grader = named(text)
         key, number = grader.key, grader.version
     newest = who.services.store.batches.newest
     found = await who.services.read(request, newest, who.project, _PAGE, before, key, number)
@@ -243,7 +243,7 @@ async def again(request: Request) -> Response:
     fields = await read_form(request)
     if not fields.get("grader"):
         raise invalid("name a grader: its key, or key@version")
-    new = NewBatch(named([fields["grader"]], []), threads_of=request.path_params["batch"])
+    new = NewBatch([named(fields["grader"])], threads_of=request.path_params["batch"])
     repeat = _repeat(request, who, fields)
     made = await Arrival(who.services, who.project, who.limits, who.key.id, repeat).take_threads_of(request, new)
     return _to(who, made.id)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Annotated, NamedTuple, TypeVar, TypeVarTuple
 
 import msgspec
@@ -93,18 +93,19 @@ def terms_of(budget: BudgetOfBatch | None, replies: Replies) -> AskTerms:
     return AskTerms(Budget(budget.usd, budget.tokens), replies)
 
 
-def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
-    """Parses the graders of a query: `key` or `key@version`, with a weight for each or none at all."""
+def named(name: str, weight: float | msgspec.UnsetType = msgspec.UNSET) -> GraderOf:
+    """Parses the name of a grader: `key` or `key@version`. Raises ProblemError."""
+    key, at, version = name.partition("@")
+    if at and not (version.isascii() and version.isdigit() and int(version[:18]) > 0):
+        raise invalid(f"{name!r} names no version: write it as key@3, or without the @ for the newest")
+    return GraderOf(key, int(version[:18]) if at else None, weight)
+
+
+def weighted(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
+    """Parses the graders of a query, with a weight for each or none at all. Raises ProblemError."""
     if weights and len(weights) != len(graders):
         raise invalid(f"there are {len(graders)} graders and {len(weights)} weights: give one for each, or none")
-    found = []
-    given: Sequence[float | msgspec.UnsetType] = weights or [msgspec.UNSET] * len(graders)
-    for name, weight in zip(graders, given, strict=True):
-        key, at, version = name.partition("@")
-        if at and not (version.isascii() and version.isdigit() and int(version[:18]) > 0):
-            raise invalid(f"{name!r} names no version: write it as key@3, or without the @ for the newest")
-        found.append(GraderOf(key, int(version[:18]) if at else None, weight))
-    return found
+    return list(map(named, graders, weights or repeat(msgspec.UNSET)))
 
 
 def resolve(services: Services, project: str, graders: Sequence[GraderOf], most: int) -> list[Wanted]:

@@ -83,7 +83,7 @@ async def create(
     terms = batch_upload.terms_of(budget if has_budget else None, replies)
     arrival = batch_upload.Arrival(services, project, services.limits_for(request), key_of(request).id, repeat)
     if bodies.media_type(request) in bodies.JSON_LINES_TYPES:
-        return await arrival.take_lines(request, batch_upload.named(grader, weight), terms)
+        return await arrival.take_lines(request, batch_upload.weighted(grader, weight), terms)
     if bodies.media_type(request) == "application/json":
         if grader or weight or has_budget or replies != "kept":
             raise invalid("a JSON body has `graders`, `budget` and `replies`: leave `grader` and such out of the query")
@@ -105,7 +105,7 @@ async def list_newest(
     ] = None,
 ) -> Response:
     """List the newest batches first, without their summaries; `before` continues after the batch with that id."""
-    of = None if grader is None else batch_upload.named([grader], [])[0]
+    of = None if grader is None else batch_upload.named(grader)
     return await services.large_answers.make(request, _newest, services, project, limit, before, of)
 
 

@@ -66,7 +66,7 @@ def _wanted(blocks: Iterator[bytes], is_gone: IsGone) -> Iterator[bytes]:
 
 def _label(services: Services, project: str, grader: str) -> str:
     """The label of the grader in outcomes. Raises NotFound, and Conflict if the grader is not of kind `custom`."""
-    (named,) = batch_upload.named([grader], [])
+    named = batch_upload.named(grader)
     try:
         version = services.store.graders.version(project, named.key, named.version)
     except NotFound as error:

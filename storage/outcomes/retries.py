@@ -85,10 +85,9 @@ class _Found(msgspec.Struct):
     """The outcomes of a batch, split up.
 
     Attributes:
-        rest: for each grader, the tally of the outcomes that stay, with the cost of all asks so far: the files have
-            only that of the outcomes that count.
+        rest: for each grader, the tally of the outcomes that stay.
         units: the units with retryable outcomes.
-        tallies: for each of these units, the tally of its retryable outcomes, without their cost.
+        tallies: for each of these units, the tally of its retryable outcomes.
     """
 
     rest: list[Tally]

@@ -61,8 +61,7 @@ async def webhook(
 
 def _score(caller: Caller, services: Services, target: Target, body: bytes, threshold: float) -> bytes:
     line = bodies.line_of(_thread(bodies.parse(body, Webhook)), services.line_bytes)
-    (grader,) = named([target.key], [])
-    outcome = score_one(caller, services, grader, line)
+    outcome = score_one(caller, services, named(target.key), line)
     assert outcome.score is not None
     reason = outcome.reason or f"{outcome.grader} gave {outcome.score}, the threshold is {threshold}"
     return msgspec.json.encode(AssertionResult(outcome.score >= threshold, outcome.score, reason))

@@ -33,7 +33,7 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 
 def _score(caller: Caller, services: Services, key: str, body: bytes, ends: float) -> bytes:
     sent = bodies.parse(body, wire.ScoringRequest)
-    (grader,), graders = named([key], []), services.store.graders
+    grader, graders = named(key), services.store.graders
     mapping = graders.get(caller.project, grader.key).weave or WeaveMapping()
     graders.version(caller.project, grader.key, grader.version)  # a missing version is reported before any other error
     line = thread_of_call.line_of(sent, mapping, services.line_bytes)
