@@ -274,6 +274,10 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _numbered(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each line with its index, which comes first in the line."""
-    for line in lines:
-        yield int(line[_START : line.index(b",")]), line
+    """Each line with its index."""
+    return ((index_of(line), line) for line in lines)
+
+
+def index_of(line: bytes) -> int:
+    """The index of an outcome's thread, which comes first in its line."""
+    return int(line[_START : line.index(b",")])

@@ -17,6 +17,7 @@ from gradebox.thread_forms import METADATA
 from storage.batches import batch_threads
 from storage.batches.batches import Batches
 from storage.batches.feedback_grader import GIVEN
+from storage.batches.recorded_scores import index_of
 from storage.errors import Refused
 from storage.outcomes import outcomes
 from storage.spool.blocks import lines_of
@@ -101,15 +102,10 @@ def _lines(
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread, its line if it has one, and the number of bytes scanned."""
     threads = enumerate(lines_of(batch_threads.read(batches, batch.id)))
-    for index, content in groupby(lines_of(outcomes.read(batches, batch.id)), _index):
+    for index, content in groupby(lines_of(outcomes.read(batches, batch.id)), index_of):
         thread = next(line for number, line in threads if number == index)  # if cancelled, some have no outcomes
         lines = list(content)
         yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))
-
-
-def _index(line: bytes) -> int:
-    """The index of an outcome's thread, which comes first in the line."""
-    return int(line[len(b'{"index":') : line.index(b",")])
 
 
 def _line(of: FeedbackOf, lines: list[bytes], thread: bytes, given: _Given, line_bytes: int) -> bytes | None:
