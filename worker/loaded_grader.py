@@ -4,7 +4,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from gradebox.schemas import Version
@@ -52,7 +51,7 @@ class GraderCache:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.unload()
 
     def plan(self, batch_id: str) -> Plan | None:

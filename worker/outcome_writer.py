@@ -4,7 +4,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -47,7 +46,7 @@ class OutcomeWriter:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._changed:
             self._closed = True
             self._changed.notify_all()

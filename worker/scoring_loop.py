@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from time import monotonic
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -46,7 +45,7 @@ class ScoringLoop:
             self._open.enter_context(part)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def flush(self) -> None:

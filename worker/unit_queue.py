@@ -1,6 +1,5 @@
 """Takes units for a loop of a worker, and gives them back."""
 
-from types import TracebackType
 from typing import Self
 
 from storage.queue.leases import Lease, Unserved
@@ -18,7 +17,7 @@ class UnitQueue:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for lease in list(self._held):
             self.drop(lease)  # a unit that could not be given back is given back when its lease expires
 
