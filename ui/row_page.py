@@ -85,7 +85,7 @@ def _read(services: Services, project: str, batch_id: str, index: int) -> tuple[
     batch = services.store.batches.get(project, batch_id)
     line = _line(services, batch, index)
     shown = _shown(line)._replace(is_sample=is_sample(line))
-    said = b"".join(outcomes.read_picked(services.store.batches, services.store.spool, batch.id, [index]))
+    said = b"".join(outcomes.read_picked(services.store.batches, batch.id, [index]))
     return batch, read_outcomes(said), shown
 
 

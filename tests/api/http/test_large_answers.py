@@ -69,7 +69,7 @@ def test_others_are_served_while_one_asks_for_many(service: Service, secret: str
 def test_what_may_be_long_is_made_in_the_turns_of_its_project(
     path: str, service: Service, client: httpx.Client
 ) -> None:
-    turns, places = service.services.large_answers._turns, AT_ONCE // 2
+    turns, places = service.services.large_answers._threads.shares, AT_ONCE // 2
     for _ in range(places):
         turns.ask("default", bool)
     with ThreadPoolExecutor(1) as threads:
