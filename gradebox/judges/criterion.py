@@ -83,19 +83,20 @@ def yes_partially_no(description: str, **more: Any) -> Criterion:
     return Criterion(description, (Option("Yes", "", 1.0), Option("Partially", "", 0.5), Option("No", "", 0.0)), **more)
 
 
-def read(value: object) -> Criterion:
-    """Parse a criterion.
+def read(value: object, compares: bool = False) -> Criterion:
+    """Parse a criterion. `compares`: whether it compares responses, so that it needs no options, and loses those that
+    it has.
 
     Raises:
         ValueError: it is invalid; the message explains what is wrong.
     """
     if isinstance(value, str):
-        return _read_text(value)
+        return _read_text(value, compares)
     if isinstance(value, Criterion):
-        return _checked(value)
+        return _checked(value, compares)
     if isinstance(value, Mapping):
-        return _checked(_read_mapping(value))
-    raise ValueError(f"a criterion is a text, or {_FORM}, and this is {value!r:.80}")
+        return _checked(_read_mapping(value, compares), compares)
+    raise ValueError(f"a criterion is a text, or {_form(compares)}, and this is {value!r:.80}")
 
 
 def field_of(criterion: object) -> str:
@@ -110,34 +111,36 @@ def field_of(criterion: object) -> str:
     return field
 
 
-def _read_text(text: str) -> Criterion:
+def _read_text(text: str, compares: bool) -> Criterion:
     from gradebox.judges import criteria  # imported here: a circular import otherwise
 
-    stripped = text.strip()
-    if stripped in criteria.DIRECT:
-        return criteria.DIRECT[stripped]
+    stripped, known = text.strip(), criteria.DIRECT | (criteria.PAIRWISE if compares else {})
+    if stripped in known:
+        return _checked(known[stripped], compares)
     if stripped in criteria.PAIRWISE:
-        raise ValueError(f"the criterion {stripped!r} compares responses and has no options: give it some, in {_FORM}")
+        raise ValueError(
+            f"the criterion {stripped!r} compares responses and has no options: give it some, in {_form(compares)}"
+        )
     if stripped.startswith("{"):
         try:
-            return read(loads(stripped))
+            return read(loads(stripped), compares)
         except (JSONDecodeError, RecursionError) as error:
             raise ValueError(f"the criterion begins as JSON and is none ({error}): {text!r:.80}") from None
     if stripped and not re.search(r"\s", stripped):
         # A single word is more often a misspelt name than a criterion in words.
-        near = get_close_matches(stripped.lower(), criteria.DIRECT, 1, 0.8)
+        near = get_close_matches(stripped.lower(), known, 1, 0.8)
         if near or "_" in stripped:
             meant = f": {near[0]!r} is meant?" if near else ""
             raise ValueError(f"there is no predefined criterion {stripped!r:.80}{meant} Else say it in words")
-    return _checked(yes_no(text))
+    return _checked(yes_no(text), compares)
 
 
-def _read_mapping(value: Mapping[str, Any]) -> Criterion:
+def _read_mapping(value: Mapping[str, Any], compares: bool) -> Criterion:
     if unknown := sorted(set(map(str, value)) - {*Criterion._fields}):
-        raise ValueError(f"a criterion has no member {unknown[0]!r:.80}: write {_FORM}")
-    if "description" not in value or "options" not in value:
-        raise ValueError(f"a criterion has a description and options: write {_FORM}")
-    options = value["options"]
+        raise ValueError(f"a criterion has no member {unknown[0]!r:.80}: write {_form(compares)}")
+    if "description" not in value or not (compares or "options" in value):
+        raise ValueError(f"a criterion has a description{'' if compares else ' and options'}: write {_form(compares)}")
+    options = () if compares else value["options"]
     if not isinstance(options, list | tuple):
         raise ValueError(f"the options of a criterion are a list, and these are {options!r:.80}")
     given = {name: member for name, member in value.items() if member is not None or name == "context_fields"}
@@ -154,13 +157,17 @@ def _read_option(value: object) -> Option:
     raise ValueError(f'an option is {{"name", "description"?, "score"?}} or a text, and this is {value!r:.80}')
 
 
-def _checked(criterion: Criterion) -> Criterion:
+def _checked(criterion: Criterion, compares: bool) -> Criterion:
     """Raises ValueError if the criterion is invalid."""
     texts = (criterion.name, criterion.description, criterion.to_evaluate)
     if not all(isinstance(text, str) for text in texts) or not criterion.description.strip():
-        raise ValueError(f"a criterion says in its description what is asked: write {_FORM}")
+        raise ValueError(f"a criterion says in its description what is asked: write {_form(compares)}")
     if not criterion.name.isprintable() or not isinstance(criterion.higher_is_better, bool):
-        raise ValueError(f"the name of a criterion is one line, and higher_is_better is true or false: write {_FORM}")
+        raise ValueError(
+            f"the name of a criterion is one line, and higher_is_better is true or false: write {_form(compares)}"
+        )
+    if compares:
+        return criterion._replace(options=())
     options = tuple(map(_read_option, criterion.options))
     for option in options:
         if not isinstance(option.name, str) or not option.name.strip() or not option.name.isprintable():
@@ -175,7 +182,6 @@ def _checked(criterion: Criterion) -> Criterion:
     return criterion._replace(options=options)
 
 
-_FORM = (
-    '{"description": "…", "options": [{"name": "…", "description": "…", "score": 1.0}, …], "name"?, "to_evaluate"?, '
-    '"context_fields"?, "higher_is_better"?}'
-)
+def _form(compares: bool) -> str:
+    options = "" if compares else '"options": [{"name": "…", "description": "…", "score": 1.0}, …], '
+    return f'{{"description": "…", {options}"name"?, "to_evaluate"?, "context_fields"?, "higher_is_better"?}}'

@@ -11,7 +11,7 @@ from gradebox.asks.model import Model
 from gradebox.judges import fields
 from gradebox.judges import pairwise_prompts as prompts
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import ContextFields, Criterion, field_of
+from gradebox.judges.criterion import ContextFields, Criterion, field_of, read
 from gradebox.judges.direct_judge import OnBias
 from gradebox.judges.together import together
 from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score
@@ -98,7 +98,7 @@ class PairwiseJudge:
         self._to_evaluate = to_evaluate
         self._context_fields = context_fields
         self._field = field_of(criterion)
-        self._criterion = None if self._field else self._settled(_read(criterion))
+        self._criterion = None if self._field else self._settled(read(criterion, compares=True))
         self._compares_all = contests == "at_once"
         self._allows_ties = allow_ties
         self._checks_bias = check_positional_bias
@@ -132,7 +132,7 @@ class PairwiseJudge:
         found, *others = [fields.value_of(thread, self._field) for thread in threads]
         if any(other != found for other in others):
             raise ValueError(f"the responses have several criteria in {self._field!r:.80}: a group is compared by one")
-        return self._settled(_read(found))
+        return self._settled(read(found, compares=True))
 
     def _settled(self, criterion: Criterion) -> Criterion:
         """The criterion with the fields of this judge in place of its own. Raises ValueError if one is no name."""
@@ -238,26 +238,3 @@ def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:
         raise ValueError(f"on_bias= is one of {', '.join(map(repr, get_args(OnBias)))}, and not {on_bias!r:.80}")
     if not all(isinstance(flag, bool) for flag in flags):
         raise ValueError("allow_ties= and check_positional_bias= are true or false")
-
-
-def _read(criterion: object) -> Criterion:
-    """Parse a criterion; here it needs no options."""
-    from gradebox.judges.criteria import DIRECT, PAIRWISE
-
-    if isinstance(criterion, str):
-        name = criterion.strip()
-        found = PAIRWISE.get(name) or DIRECT.get(name) or Criterion(criterion, ())
-    elif isinstance(criterion, Criterion):
-        found = criterion
-    elif isinstance(criterion, Mapping) and "description" in criterion and set(criterion) <= set(Criterion._fields):
-        found = Criterion(**{"options": (), **criterion})
-    else:
-        raise ValueError(f'criterion= is a text or {{"description", "name"?, …}}, and this is {criterion!r:.80}')
-    texts = (found.description, found.name, found.to_evaluate)
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or not found.description.strip()
-        or not found.name.isprintable()
-    ):
-        raise ValueError(f"criterion= says in words what a better response is better by, and this is {criterion!r:.80}")
-    return found

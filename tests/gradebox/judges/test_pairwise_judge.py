@@ -157,12 +157,13 @@ def test_a_group_can_have_its_own_criterion() -> None:
         return [StringThread([("assistant", "a")], metadata={"rule": rule}) for rule in rules]
 
     own = {"name": "style", "description": "Which is shorter?", "context_fields": ["rule"]}
-    with testing.model("m", ['{"reasoning": "r", "option": "response 2"}']) as asked:
-        scores = asyncio.run(judge(group(own, own)))
-    assert scores == [0.0, 1.0]
-    prompt = asked[0]["messages"][-1]["content"]
-    assert "style: Which is shorter?" in prompt
-    assert "[begin rule" in prompt
+    for rule in (own, json.dumps(own)):
+        with testing.model("m", ['{"reasoning": "r", "option": "response 2"}']) as asked:
+            scores = asyncio.run(judge(group(rule, rule)))
+        assert scores == [0.0, 1.0]
+        prompt = asked[0]["messages"][-1]["content"]
+        assert "style: Which is shorter?" in prompt
+        assert "[begin rule" in prompt
     with pytest.raises(ValueError, match="several criteria in"):
         asyncio.run(judge(group("Which is shorter?", "Which is longer?")))
     with pytest.raises(ValueError, match="no field 'rule'"):
@@ -176,18 +177,19 @@ def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "message"),
     [
-        {"contests": "some"},
-        {"on_bias": "toss"},
-        {"allow_ties": 1},
-        {"criterion": " "},
-        {"criterion": {"a": 1}},
-        {"criterion": {"field": ""}},
+        ({"contests": "some"}, "contests="),
+        ({"on_bias": "toss"}, "on_bias="),
+        ({"allow_ties": 1}, "allow_ties="),
+        ({"criterion": " "}, "says in its description"),
+        ({"criterion": {"a": 1}}, "no member 'a'"),
+        ({"criterion": "funy_joke"}, "'funny_joke' is meant"),
+        ({"criterion": {"field": ""}}, "criterion="),
     ],
 )
-def test_settings_that_are_none_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="="):
+def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         PairwiseJudge(**{"criterion": "c", "model": "m", **settings})
 
 
