@@ -18,11 +18,12 @@
     fence.py              marks around the judged text
     documents.py          the documents of a thread
     together.py           asks that are sent in one round
-    bounded.py            details cut to fit into an outcome
+    bounded_details.py    details cut to fit into an outcome
+    setting_checks.py     checks of settings that several judges have
     *_prompts.py          the judges' prompts
     failures.py           the error of a judge that asks others
     templates.py          prompts in Handlebars
-    source.py             the source of a grader of a kind
+    kind_source.py        the source of a grader of a kind
 
 Graders import these modules inside the sandbox, so they import only the standard library and the template engine.
 Each name is imported on first use, so that a grader loads only what it uses.

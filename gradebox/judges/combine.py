@@ -12,6 +12,7 @@ from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
 from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
 from gradebox.judges.means import is_number, weighted_mean
+from gradebox.judges.setting_checks import check_flags
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
@@ -51,8 +52,7 @@ class Combine:
         Raises:
             ValueError: a setting is invalid; the message names it.
         """
-        if not isinstance(normalize, bool):
-            raise ValueError(f"normalize= is true or false, and not {normalize!r:.80}")
+        check_flags(normalize=normalize)
         self.parts = read_parts(parts, normalize)
         has_weights = any(part.weight is not None for part in self.parts)
         if formula is not None and has_weights:

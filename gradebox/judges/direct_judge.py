@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import sqrt
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.errors import ModelError
@@ -15,6 +15,7 @@ from gradebox.judges import fields
 from gradebox.judges.bounded_details import bounded
 from gradebox.judges.criterion import ContextFields, Criterion, Option, field_of, read
 from gradebox.judges.means import mean
+from gradebox.judges.setting_checks import check_choice, check_flags
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
@@ -112,10 +113,11 @@ class DirectJudge:
             ValueError: a setting is invalid; the message names it.
         """
         _check_choices(steps, on_bias, persona, judge_description)
+        check_flags(check_positional_bias=check_positional_bias, feedback=feedback, summary=summary, persona=persona)
         self._model = Model(model)
         self._field = field_of(criterion)
         self._criterion = None if self._field else read(criterion)
-        fields.check_names(context_fields)
+        fields.check_names("context_fields", context_fields)
         self._to_evaluate = to_evaluate
         self._context_fields = context_fields
         self._examples = [_case(example, number) for number, example in enumerate(examples)]
@@ -184,8 +186,8 @@ class DirectJudge:
     def _check(self, criterion: Criterion) -> None:
         """Raises ValueError if the criterion does not fit this judge."""
         scores = criterion.scores()
-        fields.check_names(criterion.context_fields)
-        fields.check_names(self._to_evaluate or criterion.to_evaluate)
+        fields.check_names("context_fields", criterion.context_fields)
+        fields.check_names("to_evaluate", self._to_evaluate or criterion.to_evaluate)
         for number, example in enumerate(self._examples):
             if example["option"] not in scores:
                 raise ValueError(
@@ -285,8 +287,7 @@ class DirectJudge:
 def _check_choices(steps: int, on_bias: str, persona: bool, judge_description: str | None) -> None:
     if steps not in (1, 2) or isinstance(steps, bool):
         raise ValueError(f"steps= is 1 or 2, and not {steps!r:.80}")
-    if on_bias not in get_args(OnBias):
-        raise ValueError(f"on_bias= is one of {', '.join(map(repr, get_args(OnBias)))}, and not {on_bias!r:.80}")
+    check_choice("on_bias", on_bias, OnBias)
     if judge_description is not None and (not isinstance(judge_description, str) or not judge_description.strip()):
         raise ValueError("judge_description= is a text that says who judges")
     if persona and judge_description is not None:
@@ -328,7 +329,7 @@ def _case(example: DecidedCase, number: int) -> dict[str, Any]:
         raise ValueError(f"examples[{number}] is not as it should be ({error!r:.80}): {_CASE}") from None
     if not all(isinstance(text, str) for text in (output, option, reasoning, *context, *context.values())):
         raise ValueError(f"examples[{number}] is not as it should be: {_CASE}")
-    fields.check_names([*context])
+    fields.check_names(f"examples[{number}]: context", [*context])
     return {"output": output, "option": option, "reasoning": reasoning, "context": context}
 
 

@@ -6,12 +6,13 @@ The turns of a thread in a batch of feedback are not used. Its metadata holds th
 
 from collections.abc import Mapping
 from json import JSONEncoder
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges import feedback_prompts as prompts
 from gradebox.judges import fields
+from gradebox.judges.setting_checks import check_choice
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
@@ -57,8 +58,7 @@ class Feedback:
         Raises:
             ValueError: a setting is invalid; the message names it.
         """
-        if of not in get_args(Of):
-            raise ValueError(f"of= is one of {', '.join(map(repr, get_args(Of)))}, and not {of!r:.80}")
+        check_choice("of", of, Of)
         self._model = Model(model)
         self._settings = settings
         self._of = of

@@ -5,7 +5,7 @@ completion. Any other name is a metadata field, with or without the prefix `meta
 space may replace an underscore.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from json import JSONEncoder
 from math import isfinite
@@ -77,17 +77,17 @@ def context_of(thread: StringThread, fields: ContextFields) -> dict[str, str]:
     return {shown: text_of(thread, field) for shown, field in named.items()}
 
 
-def check_names(fields: ContextFields) -> None:
+def check_names(setting: str, fields: ContextFields) -> None:
     """Raise ValueError if these are not names of fields."""
     if fields is None:
         return
     if isinstance(fields, Mapping):
         given = [*fields, *fields.values()]
     else:
-        given = [fields] if isinstance(fields, str) else list(fields)
+        given = [fields] if isinstance(fields, str) or not isinstance(fields, Iterable) else list(fields)
     for name in given:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ValueError(f"context_fields= takes names of fields, and {name!r:.80} is none")
+            raise ValueError(f"{setting}= takes names of fields, and {name!r:.80} is none")
 
 
 def number_at(metadata: Any, field: str) -> float | None:

@@ -12,6 +12,7 @@ from gradebox.judges.criterion import Criterion, read
 from gradebox.judges.direct_judge import DirectJudge, PositionalBias
 from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.means import is_above, is_number, weighted_mean
+from gradebox.judges.setting_checks import check_flags
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
@@ -86,8 +87,7 @@ class MultiCriteria:
         Raises:
             ValueError: a setting is invalid; the message names it.
         """
-        if not isinstance(normalize_scores, bool):
-            raise ValueError(f"normalize_scores= is true or false, and not {normalize_scores!r:.80}")
+        check_flags(normalize_scores=normalize_scores)
         self._normalizes = normalize_scores
         self._items = _items(criteria, model, normalize_scores, settings)
         asks = sum(item.judge.most_asks for item in self._items)

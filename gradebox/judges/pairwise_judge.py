@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.errors import ModelError
@@ -13,6 +13,7 @@ from gradebox.judges import pairwise_prompts as prompts
 from gradebox.judges.bounded_details import bounded
 from gradebox.judges.criterion import ContextFields, Criterion, field_of, read
 from gradebox.judges.direct_judge import OnBias
+from gradebox.judges.setting_checks import check_choice, check_flags
 from gradebox.judges.together import together
 from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score
 from gradebox.thread import StringThread
@@ -93,7 +94,9 @@ class PairwiseJudge:
         Raises:
             ValueError: a setting is invalid; the message names it.
         """
-        _check_choices(contests, on_bias, allow_ties, check_positional_bias)
+        check_choice("contests", contests, Contests)
+        check_choice("on_bias", on_bias, OnBias)
+        check_flags(allow_ties=allow_ties, check_positional_bias=check_positional_bias)
         self._model = Model(model)
         self._to_evaluate = to_evaluate
         self._context_fields = context_fields
@@ -138,8 +141,8 @@ class PairwiseJudge:
         """The criterion with the fields of this judge in place of its own. Raises ValueError if one is no name."""
         shown = criterion.context_fields if self._context_fields is None else self._context_fields
         settled = criterion._replace(to_evaluate=self._to_evaluate or criterion.to_evaluate, context_fields=shown)
-        fields.check_names(settled.to_evaluate)
-        fields.check_names(settled.context_fields)
+        fields.check_names("to_evaluate", settled.to_evaluate)
+        fields.check_names("context_fields", settled.context_fields)
         return settled
 
     async def _held(self, members: tuple[int, ...], material: _Material) -> _Contest | _Lost:
@@ -229,12 +232,3 @@ def _reported(place: int, contest: _Contest) -> dict[str, Any]:
         "biased": contest.is_biased,
         "reason": contest.reason,
     }
-
-
-def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:
-    if contests not in get_args(Contests):
-        raise ValueError(f"contests= is one of {', '.join(map(repr, get_args(Contests)))}, and not {contests!r:.80}")
-    if on_bias not in get_args(OnBias):
-        raise ValueError(f"on_bias= is one of {', '.join(map(repr, get_args(OnBias)))}, and not {on_bias!r:.80}")
-    if not all(isinstance(flag, bool) for flag in flags):
-        raise ValueError("allow_ties= and check_positional_bias= are true or false")

@@ -273,6 +273,9 @@ def test_no_text_holds_the_marks_around_it() -> None:
         ({"criterion": {**GRADED, "options": [{"name": "a", "score": 10**400}, "1"]}}, "finite number"),
         ({"criterion": {"field": ""}}, "names a field"),
         ({"context_fields": [1]}, "context_fields="),
+        ({"to_evaluate": 5}, "to_evaluate= takes names of fields, and 5 is none"),
+        ({"persona": "Ann"}, "persona= is true or false, and not 'Ann'"),
+        ({"check_positional_bias": "no"}, "check_positional_bias= is true or false"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_at_once(settings: dict[str, Any], told: str) -> None:

@@ -186,6 +186,7 @@ def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
         ({"criterion": {"a": 1}}, "no member 'a'"),
         ({"criterion": "funy_joke"}, "'funny_joke' is meant"),
         ({"criterion": {"field": ""}}, "criterion="),
+        ({"to_evaluate": 5}, "to_evaluate= takes names of fields, and 5 is none"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
