@@ -77,6 +77,13 @@ def count_of(check: str, name: str, value: object) -> int:
     return value
 
 
+def flag_of(check: str, name: str, value: object) -> bool:
+    """Return the value if it is a bool. Raises ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{check}({name}=) takes true or false, and got {value!r:.80}")
+    return value
+
+
 def bounded(
     name: str, n: float, what: str, count: Callable[[StringThread], float], *, is_most: bool = True
 ) -> ThreadCheck:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, flag_of, quoted, text_of
 from gradebox.checks.trajectory import Output, Trajectory, are_recorded
 from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
@@ -26,7 +26,7 @@ def called(
     text_of("called", "tool", tool)
     if arguments is not None and not isinstance(arguments, Mapping):
         raise ValueError(f"called(arguments=) takes a dict, and got {arguments!r:.80}")
-    if exact and arguments is None:
+    if flag_of("called", "exact", exact) and arguments is None:
         raise ValueError("called(exact=True) takes arguments= too: {} for a call without any")
     _check_times("called", times)
     wanted = f"a call of {quoted(tool)}" + ("" if arguments is None else f" with {quoted(dict(arguments))}")

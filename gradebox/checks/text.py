@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradebox.checks.check import ThreadCheck, bounded, count_of, quoted, text_of
+from gradebox.checks.check import ThreadCheck, bounded, count_of, flag_of, quoted, text_of
 from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
 from gradebox.thread import StringThread
@@ -152,7 +152,7 @@ def completion(thread: StringThread) -> str:
 
 def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> ThreadCheck:
     text_of(name, "text", text)
-    sought = text.casefold() if ignore_case else text
+    sought = text.casefold() if flag_of(name, "ignore_case", ignore_case) else text
 
     def problem(thread: StringThread) -> str | None:
         said = completion(thread)

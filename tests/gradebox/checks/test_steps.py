@@ -268,6 +268,7 @@ def test_reasons_are_bounded() -> None:
         lambda: called("a", times=-1),
         lambda: called("a", [1]),  # type: ignore[arg-type]
         lambda: called("a", exact=True),
+        lambda: called("a", {"x": 1}, exact="no"),  # type: ignore[arg-type]
         lambda: called_in_order("ab"),
         lambda: output_sequence([""]),
         lambda: max_duration_ms(float("nan")),

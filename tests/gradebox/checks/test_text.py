@@ -92,6 +92,7 @@ def test_what_passes_and_what_fails(check: ThreadCheck, passes: str, fails: str,
     [
         lambda: contains(""),
         lambda: contains(4),  # type: ignore[arg-type]
+        lambda: contains("x", ignore_case="false"),  # type: ignore[arg-type]
         lambda: matches("("),
         lambda: matches("a{99999999999999999999}"),
         lambda: max_words(-1),
