@@ -143,11 +143,11 @@ def _graders(text: str) -> str | list[str] | dict[str, float]:
         return text
     found: dict[str, float] = {}
     for part in text.split(","):
-        key, _, weight = part.partition("=")
+        key, is_weighted, weight = part.partition("=")
         if key in found:
             raise typer.BadParameter(f"the grader {key!r} is named twice: name it once, with one weight")
         try:
-            found[key] = float(weight or 1)
+            found[key] = float(weight) if is_weighted else 1.0
         except ValueError as error:
             raise typer.BadParameter(f"{part!r}: a weight is a number, as in {key}=0.5") from error
     return found if "=" in text else list(found)

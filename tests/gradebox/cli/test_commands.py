@@ -421,6 +421,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     ("arguments", "said"),
     [
         (["has=x"], "a weight is a number, as in has=0.5"),
+        (["has=,is=0.3"], "a weight is a number, as in has=0.5"),
         (["has=0.7,is,has=0.2"], "the grader 'has' is named twice: name it once, with one weight"),
         (["has", "--column", "said"], "write NAME=MEMBER"),
         (["has", "--column", "a=prompt", "--column", "a=id"], "the column 'a' is named twice"),
