@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gradebox.schemas import Batch, Summary
 
-SPENT = ("asks", "kept", "input tokens", "output tokens", "USD")  # the names of `Spent.cells`
+SPENT = ("asks", "kept", "input tokens", "output tokens", "USD")  # the names of `Spending.cells`
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 _WIDE = 240  # columns without a terminal, so that output to a pipe is not cut off
 # Columns with texts of people, models and graders, whose long words may be divided.

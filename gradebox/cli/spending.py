@@ -1,15 +1,11 @@
 """`gradebox spending`"""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gradebox.cli.command import Invocation
 from gradebox.cli.output import SPENT
-from gradebox.number_text import money_text
-
-if TYPE_CHECKING:
-    from gradebox.schemas import Spending
 
 
 def spending(
@@ -20,11 +16,6 @@ def spending(
 ) -> None:
     """The spending of graders' asks, by model, endpoint and grader."""
     found = invocation.client.spending(period)
-    invocation.show(
-        found, ["of", *SPENT], [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]]
-    )
-
-
-def _row(name: str, spent: "Spending") -> tuple[object, ...]:
-    shown = "checks and tests" if name == "grader:" else name  # they belong to no grader
-    return shown, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, money_text(spent.usd)
+    named = {"grader:": "checks and tests"}  # they belong to no grader
+    rows = [(named.get(of, of), *spent.cells) for of, spent in [*found.by.items(), ("all", found.total)]]
+    invocation.show(found, ["of", *SPENT], rows)

@@ -55,11 +55,9 @@ from gradebox.schemas.spending import BudgetPeriod as BudgetPeriod
 from gradebox.schemas.spending import ProjectBudget as ProjectBudget
 from gradebox.schemas.spending import ProjectSpending as ProjectSpending
 from gradebox.schemas.spending import Spending as Spending
-from gradebox.schemas.summaries import SPENT_COLUMNS as SPENT_COLUMNS
 from gradebox.schemas.summaries import BiasCount as BiasCount
 from gradebox.schemas.summaries import HistogramBin as HistogramBin
 from gradebox.schemas.summaries import Interval as Interval
-from gradebox.schemas.summaries import SpentSummary as SpentSummary
 from gradebox.schemas.summaries import Summary as Summary
 from gradebox.schemas.summaries import ValueSummary as ValueSummary
 from gradebox.schemas.summaries import WarningKind as WarningKind

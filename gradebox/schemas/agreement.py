@@ -5,7 +5,8 @@ from pydantic import Field
 from gradebox.notebook_tables import table
 from gradebox.schemas.base import Schema
 from gradebox.schemas.comparison import PairCounts
-from gradebox.schemas.summaries import BiasCount, Interval, SpentSummary
+from gradebox.schemas.spending import Spending
+from gradebox.schemas.summaries import BiasCount, Interval
 
 
 class Correlation(Schema):
@@ -68,7 +69,7 @@ class Agreement(Schema):
     )
     length: LengthBias
     position: BiasCount
-    spent: SpentSummary | None = Field(None, description="cost of the grader's asks")
+    spent: Spending | None = Field(None, description="cost of the grader's asks")
     note: str | None = Field(None, description="if no row has a score and a label: why")
 
     def _repr_html_(self) -> str:

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from gradebox.notebook_tables import table
 from gradebox.schemas.base import Schema, StrictSchema
-from gradebox.schemas.summaries import SPENT_COLUMNS, Summary
+from gradebox.schemas.spending import Spending
+from gradebox.schemas.summaries import Summary
 
 FeedbackOn = Literal["failures", "all"]
 FeedbackTarget = Literal["completion", "judge"]
@@ -146,7 +147,7 @@ class Batch(Schema):
             for one in self.summaries
         ]
         spent = [(one.grader, *one.spent.cells) for one in self.summary if one.spent]
-        asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""
+        asked = table(("grader", *Spending.model_fields), spent) if spent else ""
         return table((*columns, "warnings"), rows, caption) + asked
 
 

@@ -7,7 +7,8 @@ from pydantic import Field
 from gradebox.notebook_tables import table
 from gradebox.number_text import number_text
 from gradebox.schemas.base import Schema
-from gradebox.schemas.summaries import Interval, SpentSummary
+from gradebox.schemas.spending import Spending
+from gradebox.schemas.summaries import Interval
 
 
 class Compared(Schema):
@@ -20,7 +21,7 @@ class Compared(Schema):
     not_applicable: int
     errors: dict[str, int] = Field(description="number of errors by kind")
     mean: float | None = Field(description="mean of the scored outcomes")
-    spent: SpentSummary | None = Field(None, description="cost of its asks; null if it asked nothing")
+    spent: Spending | None = Field(None, description="cost of its asks; null if it asked nothing")
 
 
 class Flip(Schema):

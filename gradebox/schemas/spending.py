@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from gradebox.number_text import money_text
 from gradebox.schemas.base import Schema
 
 BudgetPeriod = Literal["day", "month", "total"]
@@ -28,9 +29,14 @@ class Spending(Schema):
 
     asks: int
     kept: int = Field(description="asks answered with a kept reply, at no cost")
-    input_tokens: int
+    input_tokens: int = Field(description="input tokens of all other asks, as counted by the servers")
     output_tokens: int
-    usd: float = Field(description="cost of models that have prices")
+    usd: float = Field(description="cost by the models' prices; 0 if they have none")
+
+    @property
+    def cells(self) -> tuple[int | str, ...]:
+        """The values for a table, in the order of the fields."""
+        return self.asks, self.kept, self.input_tokens, self.output_tokens, money_text(self.usd)
 
 
 class ProjectSpending(Schema):

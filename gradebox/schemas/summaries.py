@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gradebox.number_text import money_text, number_text
+from gradebox.number_text import number_text
 from gradebox.schemas.base import Schema
+from gradebox.schemas.spending import Spending
 
 WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply"]
 
@@ -25,24 +26,6 @@ class ValueSummary(Schema):
     mean: float | None
     minimum: float
     maximum: float
-
-
-class SpentSummary(Schema):
-    """The cost of a grader's asks over a batch."""
-
-    asks: int
-    kept: int = Field(description="asks answered with a kept reply, at no cost")
-    input_tokens: int = Field(description="input tokens of all other asks, as counted by the servers")
-    output_tokens: int
-    usd: float = Field(description="cost by the models' prices; 0 if they have none")
-
-    @property
-    def cells(self) -> tuple[int | str, ...]:
-        """The values for a table, in the order of SPENT_COLUMNS."""
-        return self.asks, self.kept, self.input_tokens, self.output_tokens, money_text(self.usd)
-
-
-SPENT_COLUMNS = ("asks", "kept", "input_tokens", "output_tokens", "usd")
 
 
 class Interval(Schema):
@@ -109,7 +92,7 @@ class Summary(Schema):
         {}, description="statistics of the named values of the scores, for the first 16 names"
     )
     values_left_out: int = Field(0, description="number of values with further names")
-    spent: SpentSummary | None = Field(None, description="cost of its asks; null if it asked nothing")
+    spent: Spending | None = Field(None, description="cost of its asks; null if it asked nothing")
     warnings: list[str] = Field(description="why these scores may be useless as a reward for training")
     warning_kinds: list[WarningKind] = Field(
         [],

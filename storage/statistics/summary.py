@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from gradebox.outcome import Spent, weighted_sum
-from gradebox.schemas import BiasCount, HistogramBin, SpentSummary, Summary, ValueSummary
+from gradebox.schemas import BiasCount, HistogramBin, Spending, Summary, ValueSummary
 from storage.statistics.normal_interval import normal
 from storage.statistics.outcome_tally import Tally, Values
 from storage.statistics.reward_warnings import Past, concerns
@@ -80,9 +80,9 @@ def positional_bias(checked: int, detected: int) -> BiasCount | None:
     return BiasCount(checked=checked, detected=detected) if checked else None
 
 
-def spent(found: Spent | None) -> SpentSummary | None:
+def spent(found: Spent | None) -> Spending | None:
     """The cost of asks as the API shows it; None if there were no asks."""
-    return SpentSummary(**asdict(found)) if found is not None and found.asks else None
+    return Spending(**asdict(found)) if found is not None and found.asks else None
 
 
 def _value(values: Values) -> ValueSummary:

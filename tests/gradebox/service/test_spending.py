@@ -9,7 +9,7 @@ import pytest
 
 from examples.model_server import ModelServer, Script
 from gradebox import Client
-from gradebox.schemas import SpentSummary
+from gradebox.schemas import Spending
 from tests.gradebox.conftest import Service
 from tests.gradebox.service.test_asking_batches import JUDGE, REPLY, threads
 
@@ -35,7 +35,7 @@ def client(service: Service, server: ModelServer) -> Iterator[Client]:
         yield client
 
 
-def done(client: Client, sent: list[dict[str, object]]) -> tuple[SpentSummary, list[float], Counter[str | None]]:
+def done(client: Client, sent: list[dict[str, object]]) -> tuple[Spending, list[float], Counter[str | None]]:
     """The spending of a batch of these threads, the cost of each outcome, and the causes of errors."""
     batch = client.batches.create("polite", sent)
     batch.wait(progress=False, timeout=90)

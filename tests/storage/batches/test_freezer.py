@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
-from gradebox.schemas import Batch, BatchBudget, SpentSummary
+from gradebox.schemas import Batch, BatchBudget, Spending
 from storage import redis_keys
 from storage.batch_plan import Wanted
 from storage.batches import frozen_batch
@@ -76,7 +76,7 @@ def test_all_that_a_summary_has_stays(store: Store) -> None:
     first, second = before.summary
     assert (first.not_applicable, second.not_applicable, before.not_applicable) == (4, 0, 4)
     assert (first.retryable, second.retryable, before.retryable) == (1, 0, 1)
-    spent = SpentSummary(asks=10, kept=5, input_tokens=150, output_tokens=15, usd=2.5)
+    spent = Spending(asks=10, kept=5, input_tokens=150, output_tokens=15, usd=2.5)
     assert first.spent == spent
     assert second.spent is None
     assert (first.values["format"].count, first.values["format"].maximum) == (5, 0.8)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gradebox.outcome import OutcomeError, Spent
-from gradebox.schemas import Spending, SpentSummary
+from gradebox.schemas import Spending
 from storage import redis_keys
 from storage.models.kept_replies import Keeping, digest
 from storage.models.spending import Budget, BudgetStanding, CountedAsk, Totals, arguments, standing
@@ -108,7 +108,7 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
     lease = claim(store)
     spend(store, batch, 1)
-    both = SpentSummary(asks=2, kept=1, input_tokens=30, output_tokens=3, usd=0.5)
+    both = Spending(asks=2, kept=1, input_tokens=30, output_tokens=3, usd=0.5)
     assert spent_by(store, batch) == [None, both]
     store.batches.cancel("default", batch)
     spend(store, batch)  # of an ask that was under way
@@ -116,7 +116,7 @@ def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(stor
     store.freezer.freeze(batch)
     assert spent_by(store, batch) == [both, both]
     spend(store, batch, 1, Spent(8, 0, 70, 7, 1.5))
-    more = SpentSummary(asks=10, kept=1, input_tokens=100, output_tokens=10, usd=2.0)
+    more = Spending(asks=10, kept=1, input_tokens=100, output_tokens=10, usd=2.0)
     assert spent_by(store, batch) == [both, more]
     assert not finish(store, lease)
     assert store.redis.ttl(redis_keys.spent_by_batch(batch)) == -1
@@ -136,11 +136,11 @@ def test_a_retry_adds_what_it_costs(store: Store) -> None:
     spend(store, batch)
     finish_all(store)
     store.freezer.freeze(batch)
-    both = SpentSummary(asks=4, kept=2, input_tokens=60, output_tokens=6, usd=1.0)
+    both = Spending(asks=4, kept=2, input_tokens=60, output_tokens=6, usd=1.0)
     assert spent_by(store, batch) == [both]
 
 
-def spent_by(store: Store, batch: str) -> list[SpentSummary | None]:
+def spent_by(store: Store, batch: str) -> list[Spending | None]:
     return [one.spent for one in store.batches.get("default", batch).summary]
 
 
