@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from gradebox.asks.errors import ModelError
 from gradebox.judges.combine import Combine, Said
-from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, details_of, sum_of
+from gradebox.outcome import AskFailure, CompletionScore, Outcome, OutcomeError, Spent, details_of, sum_of
 from gradebox.score import NotApplicable, Score
 from models.replies.answer_json import MESSAGE_CHARACTERS
 from models.scoring.asking_scorer import lines_of
@@ -55,17 +55,6 @@ class Missing:
         return _unscored(payload, first_index, label, 0, count, self._error)
 
 
-class _Result(NamedTuple):
-    """The fields of an outcome, in their order."""
-
-    score: float | None = None
-    reason: str | None = None
-    error: OutcomeError | None = None
-    values: dict[str, float] | None = None
-    not_applicable: str | None = None
-    details: dict[str, Any] | None = None
-
-
 class _InTurns(ExitStack):
     """Runs the parts in turn; one part at a time has a sandbox. The last part of a slice is the first of the next
     slice, because exchanging a sandbox takes as long as scoring hundreds of threads.
@@ -101,7 +90,7 @@ class CombinedScorer:
         self._most = max(_HELD // len(parts), 1)
         self._spent = sum_of([Spent(asks=1)] * len(parts))
         self._bits = struct.Struct(f"{len(parts)}d")
-        self._results: dict[bytes, _Result] = {}
+        self._results: dict[bytes, CompletionScore] = {}
         self.traces: dict[int, str] = {}
 
     def score(
@@ -136,24 +125,23 @@ class CombinedScorer:
         index, run_ms = first_index + first.index, sum([part.run_ms for part in parts])
         if error := _fault(parts):
             return Outcome(index, label, None, run_ms, first.id, error=error)
-        score, reason, error, values, not_applicable, details = self._result(parts)
+        whole = self._result(parts)
         return Outcome(
             index,
             label,
-            score,
+            whole.score,
             run_ms,
             first.id,
-            reason,
-            error,
-            None,
-            values,
-            first.no_completion,
-            not_applicable,
-            details,
-            self._spent,
+            whole.reason,
+            whole.error,
+            values=whole.values,
+            no_completion=first.no_completion,
+            not_applicable=whole.not_applicable,
+            details=whole.details,
+            spent=self._spent,
         )
 
-    def _result(self, parts: Sequence[Outcome]) -> _Result:
+    def _result(self, parts: Sequence[Outcome]) -> CompletionScore:
         """Combines the parts. If all parts have only a score, the result is cached by the scores: most rewards take few
         values, and building `details` takes longer than running a simple grader.
         """
@@ -168,7 +156,7 @@ class CombinedScorer:
             found = self._results[bits] = self._combined(parts)
         return found
 
-    def _combined(self, parts: Sequence[Outcome]) -> _Result:
+    def _combined(self, parts: Sequence[Outcome]) -> CompletionScore:
         said = {name: _said(one.label, part) for (name, one), part in zip(self._parts.items(), parts, strict=True)}
         try:
             score = self._combine.result_of(said)
@@ -177,15 +165,14 @@ class CombinedScorer:
             reported = OutcomeError(
                 "model", self._cut(error.message), error.retryable, cause, self._cut(error.reply) or None
             )
-            return _Result(error=reported, details=error.details)
+            return CompletionScore(None, error=reported, details=error.details)
         except NotApplicable as why:
-            return _Result(not_applicable=self._cut(why.reason), details=why.details)
+            return CompletionScore(None, not_applicable=self._cut(why.reason), details=why.details)
         except (ValueError, RecursionError) as problem:
-            return _Result(
-                error=OutcomeError("bad_return", f"the results of the parts do not fit into an outcome: {problem}")
-            )
+            message = f"the results of the parts do not fit into an outcome: {problem}"
+            return CompletionScore(None, error=OutcomeError("bad_return", message))
         reason = None if score.reason is None else self._cut(score.reason)
-        return _Result(float(score), reason, None, score.values, None, score.details)
+        return CompletionScore(float(score), reason, values=score.values, details=score.details)
 
     def _cut(self, text: str) -> str:
         """Cut a text as the sandbox cuts the texts of an outcome."""
