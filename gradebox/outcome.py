@@ -303,14 +303,9 @@ def _in_current_form(line: bytes) -> bytes:
     return _encode(with_completion_scores(msgspec.convert(members, Outcome), results))
 
 
-_decode = msgspec.json.Decoder(Outcome).decode
 _decoder = OutcomeDecoder(Outcome)
 
 
 def read_outcomes(lines: bytes) -> list[Outcome]:
     """Decode outcomes, one per line, with their details as JSON. Raises msgspec.DecodeError and UnicodeDecodeError."""
-    each = lines.splitlines()
-    try:
-        return [with_encoded_details(outcome) for outcome in map(_decode, each)]
-    except msgspec.ValidationError:
-        return [with_encoded_details(_decoder.decode(line)) for line in each]
+    return [with_encoded_details(_decoder.decode(line)) for line in lines.splitlines()]
