@@ -106,14 +106,14 @@ def _checked(values: dict[str, float]) -> dict[str, float]:
     return {str(name): float(number) for name, number in values.items()}
 
 
-def is_too_deep(details: dict[str, Any]) -> bool:
-    """Return whether details have more than `DETAILS_DEPTH` levels."""
-    level: list[Any] = [details]
-    for _ in range(DETAILS_DEPTH):
-        members = (member for each in level for member in (each.values() if isinstance(each, dict) else each))
-        level = [member for member in members if isinstance(member, dict | list | tuple)]
-        if not level:
+def is_too_deep(value: object, levels: int = DETAILS_DEPTH) -> bool:
+    """Return whether a value of JSON has more than this number of levels, by default as many as details may have."""
+    members = [value]
+    for _ in range(levels + 1):
+        nested = [each for each in members if isinstance(each, dict | list | tuple)]
+        if not nested:
             return False
+        members = [member for each in nested for member in (each.values() if isinstance(each, dict) else each)]
     return True
 
 

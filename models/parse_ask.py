@@ -1,13 +1,12 @@
 """Parses the asks of a grader. They come out of a sandbox, so every bound is checked here too."""
 
-from collections.abc import Iterable
-from itertools import chain
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from gradebox import thread_forms
 from gradebox.asks.asking import NAME_CHARACTERS, REQUEST_BYTES
+from gradebox.score import is_too_deep
 
 MESSAGES = 10_000
 DEPTH = 24  # of a schema, and of a thread
@@ -106,7 +105,7 @@ def parse(data: bytes) -> Request:
     nested: Any = request.schema if isinstance(request, ModelRequest) else None
     if isinstance(request, EndpointRequest):
         nested = request.thread
-    if is_deeper(nested, DEPTH):
+    if is_too_deep(nested, DEPTH):
         raise RequestTooLarge(_too_deep())
     return request
 
@@ -139,16 +138,3 @@ def read_thread(request: EndpointRequest) -> Thread:
 
 def _too_deep() -> str:
     return f"an ask that is nested more than {DEPTH} levels deep: make it flatter"
-
-
-def is_deeper(value: Any, levels: int) -> bool:
-    """Return whether arrays and objects are nested deeper than `levels`."""
-    level = _nested([value])
-    for _ in range(levels):
-        inside = (each.values() if isinstance(each, dict) else each for each in level if each)
-        level = _nested(chain.from_iterable(inside))
-    return bool(level)
-
-
-def _nested(members: Iterable[Any]) -> list[dict[str, Any] | list[Any]]:
-    return [member for member in members if isinstance(member, dict | list)]

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gradebox.asks import read_reply
+from gradebox.score import is_too_deep
 from models.errors import AskFailed
-from models.parse_ask import DEPTH, Thread, is_deeper
+from models.parse_ask import DEPTH, Thread
 from models.replies import error_answers
 from models.replies.answer_json import ANSWER_BYTES
 from models.servers.permitted_addresses import Resolve, look_up
@@ -75,6 +76,6 @@ class EndpointClient(PinnedHttp):
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")
-        if is_deeper(metadata, DEPTH):
+        if is_too_deep(metadata, DEPTH):
             raise AskFailed("invalid_reply", f"its metadata is nested more than {DEPTH} levels deep: make it flatter")
         return EndpointReward(found.reward, metadata)
