@@ -9,6 +9,8 @@ import pytest
 from gradebox import ModelError, NotApplicable, Score, StringThread, testing
 from gradebox.judges import AnswerRelevancy, ContextRelevancy, Faithfulness
 from gradebox.judges.documents import context_of, documents_of
+from gradebox.score import DETAILS_BYTES
+from sandbox.guest.child.encode_outcome import read_details
 
 PARIS = "The capital of France is Paris. It has 2 million people."
 THREAD = StringThread([("document", PARIS), ("user", "What is the capital?"), ("assistant", "Paris, with 9 million.")])
@@ -137,6 +139,12 @@ def test_context_relevancy_is_the_share_of_documents_that_help() -> None:
         run(ContextRelevancy("m"), [], StringThread([("user", "q"), ("assistant", "a")], {"documents": ["d"] * 65}))
     with pytest.raises(ModelError):
         run(ContextRelevancy("m"), ['{"reason": "x", "relevant": 1}'] * 3)
+
+
+def test_details_with_halves_of_surrogate_pairs_fit_into_an_outcome() -> None:
+    thread = StringThread([("document", "\ud83d" * 3_900), ("user", "What is it?"), ("assistant", "4")])
+    found, _ = run(ContextRelevancy("m"), [{"reason": "r", "relevant": True}], thread)
+    assert read_details(found, DETAILS_BYTES)
 
 
 def test_answer_relevancy_is_the_share_of_statements_that_help() -> None:
