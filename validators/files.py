@@ -7,8 +7,6 @@ import _ast
 
 from validators.syntax_tree import nodes
 
-HINTS = ("open", "Path", "os.path", "listdir", "scandir", "glob", "read_", "load")
-"""Texts of which a source has one if it reads a file."""
 _FUNCTIONS = frozenset(
     ("open", "listdir", "scandir", "walk", "exists", "isfile", "isdir", "getsize", "stat", "glob", "iglob", "load",
      "loadtxt", "genfromtxt", "fromfile", "read_csv", "read_json", "read_parquet", "read_table")
@@ -20,6 +18,8 @@ _OF_MODULES = frozenset(
 _METHODS = frozenset(
     ("open", "exists", "is_file", "is_dir", "stat", "glob", "rglob", "iterdir", "read_text", "read_bytes")
 )
+HINTS = _FUNCTIONS | _METHODS
+"""Texts of which a source has one if it reads a file."""
 _WRITERS = frozenset(("write_text", "write_bytes", "touch", "mkdir", "makedirs", "connect", "save", "savetxt"))
 _PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/lib/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
 _MISSING = (

@@ -16,6 +16,8 @@ from validators import files
         "import numpy as np\nX = 1\nTABLE = np.load('words.txt')",
         "from pathlib import Path\nX = 1\nTEXTS = [each.read_text() for each in Path('words.txt').glob('*.txt')]",
         "import gzip\nX = 1\nTABLE = gzip.open('words.txt', 'rt')",
+        "import numpy as np\nX = 1\nTABLE = np.fromfile('words.txt')",
+        "import os\nX = 1\nSIZE = sum(len(names) for _, _, names in os.walk('words.txt'))",
     ],
 )
 def test_a_file_that_is_read_is_warned_of_once(text: str) -> None:
