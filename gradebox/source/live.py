@@ -13,7 +13,7 @@ from typing import Any
 from gradebox.errors import SourceError
 from gradebox.source import imports
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import is_definition, root
+from gradebox.source.names import ARGUMENT_CHANGERS, is_definition, root
 from gradebox.source.own_modules import is_own
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
@@ -22,8 +22,7 @@ VALUES = (*_ATOMS, tuple, frozenset, FunctionType)
 # The parents of a logger write files, which a sandbox need not.
 _NO_PARTS = (*_ATOMS, FunctionType, ModuleType, type, logging.Logger)
 _MOST_PARTS = 20_000
-# Functions that change their first argument: `random.shuffle(ORDER)`, and `nx.add_path(GRAPH, …)` of its own package.
-_OF_ARGUMENT = re.compile(r"shuffle|heap(ify|pop|push)|insort(_left|_right)?|SubElement")
+# Functions that change their first argument, if it is of their own package: `nx.add_path(GRAPH, …)`.
 _OF_PACKAGE = re.compile(r"(add|fill|register|remove|set|update)[a-z_]*")
 _RESTART = "start Python (or the kernel) again, or pass the source as a string"
 
@@ -160,7 +159,7 @@ def _changes_argument(call: ast.Call, names: set[str], module: Module) -> bool:
     if not isinstance(first, ast.Name) or first.id not in names:
         return False
     function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if function in ("setattr", "delattr") or _OF_ARGUMENT.fullmatch(function):
+    if function in ("setattr", "delattr") or function in ARGUMENT_CHANGERS:
         return True
     owner = getattr(module.globals.get(root(call.func) or ""), "__name__", "")
     owner = getattr(module.globals.get(function), "__module__", None) or owner

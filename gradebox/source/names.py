@@ -16,6 +16,11 @@ MUTATORS = {
     *("popitem", "remove", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"),
     *("add_pipe", "execute", "executemany", "executescript", "fit", "fit_predict", "fit_transform", "partial_fit"),
 }
+# Functions that change their first argument.
+ARGUMENT_CHANGERS = {
+    *("SubElement", "heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort", "insort_left"),
+    *("insort_right", "shuffle"),
+}
 
 
 @dataclass

@@ -8,15 +8,12 @@ from typing import Any
 from gradebox.source import imports
 from gradebox.source.live import VALUES, is_of_another
 from gradebox.source.module import Module, Statement
-from gradebox.source.names import Names, changed_expressions, is_definition, root
+from gradebox.source.names import ARGUMENT_CHANGERS, Names, changed_expressions, is_definition, root
 from gradebox.source.own_modules import is_own
 
 _CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
 # Functions that reach outside of the process, or whose effect no reader of the text knows.
 _PROGRAM = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "exit", "quit", "__import__"}
-# Functions of the standard library that change their first argument.
-_ARGUMENT_CHANGERS = {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort", "insort_left"}
-_ARGUMENT_CHANGERS |= {"insort_right", "shuffle"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -300,7 +297,7 @@ def _container(node: ast.expr) -> str:
 
 def _changed_arguments(call: ast.Call, by_name: dict[str, list[_Reached]]) -> Iterator[str]:
     name = _used_name(call.func)
-    if name in _ARGUMENT_CHANGERS and call.args:
+    if name in ARGUMENT_CHANGERS and call.args:
         yield _container(call.args[0])
     for each in by_name.get(name, []):
         if each.changed_in_place and isinstance(each.node, Function):
