@@ -1,6 +1,7 @@
 """`gradebox environments`"""
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,12 +118,21 @@ def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
 
 
 def packages_of(packages: list[str] | None, file: Path | None) -> list[str]:
-    """The packages in the arguments and the file, without the file's comments and empty lines."""
+    """The packages in the arguments and the file, without the file's comments and empty lines. Raises BadParameter."""
     wanted = list(packages or [])
     if file is not None:
-        lines = (_COMMENT.sub("", line).strip() for line in file.read_text("utf-8").splitlines())
+        lines = (_COMMENT.sub("", line).strip() for line in _text(file).splitlines())
         wanted += [line for line in lines if line]
     return wanted
+
+
+def _text(file: Path) -> str:
+    """The text of a file of requirements. In PowerShell, `pip freeze > FILE` writes UTF-16, which pip reads too."""
+    data = file.read_bytes()
+    try:
+        return data.decode("utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"{file} is not UTF-8: save it as UTF-8", param_hint="-r") from error
 
 
 def _report(invocation: Invocation, environment: "Environment") -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from gradebox.cli.environments import packages_of
 from gradebox.cli.files import read_threads
 from gradebox.limits import REQUEST_THREADS
 
@@ -30,3 +31,13 @@ def test_a_file_of_another_kind_is_told_with_its_remedy(tmp_path: Path, capsys: 
     with pytest.raises(SystemExit, match="2"):
         read_threads(path)
     assert f"{path}: the file of threads is one JSON array: write JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_requirements_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("sympy==1.14\r\n", encoding)
+    assert packages_of(None, path) == ["sympy==1.14"]
+    path.write_bytes(b"# caf\xe9\n")
+    with pytest.raises(typer.BadParameter, match="is not UTF-8: save it as UTF-8"):
+        packages_of(None, path)
