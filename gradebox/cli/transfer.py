@@ -12,7 +12,7 @@ from gradebox.cli.files import open_threads, opened
 from gradebox.cli.grader_options import AskChoice
 from gradebox.cli.graders import note_warnings
 from gradebox.cli.output import as_json, fail, note, say
-from gradebox.errors import ApiError, ValidationError
+from gradebox.errors import ApiError
 
 if TYPE_CHECKING:
     from gradebox.client import Client, GraderHandle
@@ -68,7 +68,7 @@ def import_(
     for line in lines:
         try:
             grader = _make(invocation.client, line, replace, ask)
-        except (ValidationError, ApiError) as error:
+        except (ApiError, TypeError, ValueError) as error:  # ValueError: of a failed check too
             note(f"{line['key']}: {error}")
             failed.append(line["key"])
         else:

@@ -548,6 +548,8 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     newest = service.run("graders", "export", second, "--project", other)
     piped = service.run("graders", "import", "-", "--replace", "--project", other, stdin=newest.stdout.encode())
     bad = service.run("graders", "import", str(tmp_path / "half.py"))
+    odd = json.dumps({"key": f"odd-{first}", "versions": [{"source": HALF}], "threads": [5]})
+    refused = service.run("graders", "import", "-", stdin=odd.encode())
 
     assert made.stdout.split() == [f"{first}@1", f"{second}@2"], made.stderr
     assert again.returncode == 1
@@ -555,6 +557,8 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     assert [version["source"] for version in json.loads(newest.stdout)["versions"]] == [HALF.replace("0.5", "0.25")]
     assert piped.stdout.split() == [f"{second}@2"]
     assert (bad.returncode, "line 1 of" in bad.stderr) == (2, True)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"odd-{first}: thread 0 is no thread")
     shown = json.loads(service.run("graders", "show", first, "--project", other, "--json").stdout)
     assert (shown["grader"]["test_threads"], shown["grader"]["timeout_s"]) == (1, 2.0)
     assert shown["grader"]["description"] == "reads"
