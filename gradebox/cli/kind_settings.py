@@ -29,7 +29,7 @@ def named_for(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _config(file: Path) -> dict[str, Any]:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         fail(f"{file} cannot be read as JSON: {error}", 1)
     if not isinstance(config, dict):

@@ -7,6 +7,7 @@ import typer
 
 from gradebox.cli.environments import packages_of
 from gradebox.cli.files import read_threads
+from gradebox.cli.kind_settings import settings_given
 from gradebox.limits import REQUEST_THREADS
 
 
@@ -34,8 +35,10 @@ def test_a_file_of_another_kind_is_told_with_its_remedy(tmp_path: Path, capsys: 
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_requirements_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+def test_requirements_and_settings_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "requirements.txt"
+    path.write_text('{"endpoint": "rewards"}', encoding)
+    assert settings_given(path, None, None, None) == {"endpoint": "rewards"}
     path.write_text("sympy==1.14\r\n", encoding)
     assert packages_of(None, path) == ["sympy==1.14"]
     path.write_bytes(b"# caf\xe9\n")
