@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 
-from validators.syntax_tree import full_name, imported, nodes
+from validators.syntax_tree import full_name, imported, nodes, told_once
 
 HINTS = ("tiktoken", "spacy", "nltk", "textstat", "evaluate", "load_dataset", "_pretrained", "_download")
 """Texts of which a source has one if it calls such a function."""
@@ -38,18 +38,10 @@ def warnings(tree: _ast.Module, folders: Sequence[str] = ()) -> list[str]:
     that the grader may import.
     """
     known = imported(tree)
-    first: dict[str, int] = {}
-    for node in nodes(tree):
-        if isinstance(node, _ast.Call):
-            text = _missing(node, full_name(node.func, known), folders)
-            if text:
-                first[text] = min(node.lineno, first.get(text, node.lineno))
+    calls = [node for node in nodes(tree) if isinstance(node, _ast.Call)]
+    found = [(call.lineno, _missing(call, full_name(call.func, known), folders)) for call in calls]
     sets_cache = any(isinstance(node, _ast.Constant) and node.value == "TIKTOKEN_CACHE_DIR" for node in nodes(tree))
-    return [
-        f"line {line}: {text}"
-        for text, line in sorted(first.items(), key=lambda each: each[1])
-        if not (sets_cache and "TIKTOKEN_CACHE_DIR" in text)
-    ]
+    return told_once((line, text) for line, text in found if text and not (sets_cache and "TIKTOKEN_CACHE_DIR" in text))
 
 
 def _missing(call: _ast.Call, name: str, folders: Sequence[str]) -> str:

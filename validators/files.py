@@ -5,7 +5,7 @@ A grader that goes on without its file may score differently from its author's m
 
 import _ast
 
-from validators.syntax_tree import nodes
+from validators.syntax_tree import nodes, told_once
 
 _FUNCTIONS = frozenset(
     ("open", "listdir", "scandir", "walk", "exists", "isfile", "isdir", "getsize", "stat", "glob", "iglob", "load",
@@ -23,7 +23,7 @@ HINTS = _FUNCTIONS | _METHODS
 _WRITERS = frozenset(("write_text", "write_bytes", "touch", "mkdir", "makedirs", "connect", "save", "savetxt"))
 _PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/lib/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
 _MISSING = (
-    "line {line}: the sandbox has no file {path!r}, and none of yours: write its content into the source, or send it "
+    "the sandbox has no file {path!r}, and none of yours: write its content into the source, or send it "
     "in the metadata of the threads or as the data of an environment"
 )
 
@@ -45,11 +45,11 @@ def warnings(tree: _ast.Module, runs_programs: bool) -> list[str]:
                 written.add(path)
             elif path and not f"{path}/".startswith(_PRESENT):
                 read.append((node.lineno, path))
-    told: dict[str, str] = {}
-    for line, path in sorted(read):
-        if path not in written and not (runs_programs and path[0] != "/"):
-            told.setdefault(path, _MISSING.format(line=line, path=path[:100]))
-    return [*told.values()]
+    return told_once(
+        (line, _MISSING.format(path=path[:100]))
+        for line, path in read
+        if path not in written and not (runs_programs and path[0] != "/")
+    )
 
 
 def _named(tree: _ast.Module) -> dict[str, str]:

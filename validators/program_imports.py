@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 
 from validators import own_modules
 from validators.imports import is_there
-from validators.syntax_tree import nodes
+from validators.syntax_tree import nodes, told_once
 
 HINTS = ("exec", "eval", "compile", "subprocess", "runpy")
 """Texts of which a source has one if it runs a text as a program."""
 _MISSING = (
-    "line {line}: a text imports `{name}`, which the sandbox does not have: if the grader runs it as a program, that "
+    "a text imports `{name}`, which the sandbox does not have: if the grader runs it as a program, that "
     "fails, also for right completions. To have it, "
 )
 _ALONE = (
@@ -27,16 +27,15 @@ def warnings(tree: _ast.Module, folders: Sequence[str] = (), own: frozenset[str]
     """A warning for each module that a text imports and the sandbox lacks. The arguments are those of
     `imports.warnings`.
     """
-    texts = sorted(_texts(tree))
-    first: dict[str, int] = {}
-    for line, text in texts:
-        for name in _imports(text):
-            first.setdefault(name, line)
+    texts = list(_texts(tree))
+    found = [(line, name) for line, text in texts for name in _imports(text)]
     given = {
-        each for each in first if is_there(each, folders) or each in own or _is_made(each, [text for _, text in texts])
+        each
+        for each in {name for _, name in found}
+        if is_there(each, folders) or each in own or _is_made(each, [text for _, text in texts])
     }
     told = _MISSING + (_NOT_AMONG if folders else _ALONE)
-    return [told.format(line=line, name=name[:100]) for name, line in first.items() if name not in given]
+    return told_once((line, told.format(name=name[:100])) for line, name in found if name not in given)
 
 
 def _texts(tree: _ast.Module) -> Iterator[tuple[int, str]]:

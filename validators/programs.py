@@ -7,7 +7,7 @@ its command, scores each completion as if it were wrong.
 import _ast
 import os
 
-from validators.syntax_tree import full_name, imported, nodes
+from validators.syntax_tree import full_name, imported, nodes, told_once
 
 HINTS = ("subprocess", "system", "popen")
 """Texts of which a source has one if it starts a program."""
@@ -29,11 +29,10 @@ _NO_PROGRAM = (
 def warnings(tree: _ast.Module) -> list[str]:
     """A warning for each program that the source names and the sandbox lacks, and for each way to use a shell."""
     known, commands = imported(tree), _commands(tree)
-    first: dict[str, int] = {}
-    for node in nodes(tree):
-        if isinstance(node, _ast.Call) and (missing := _missing(node, full_name(node.func, known), commands)):
-            first[missing] = min(node.lineno, first.get(missing, node.lineno))
-    return [f"line {line}: {missing}" for missing, line in sorted(first.items(), key=lambda each: each[1])]
+    calls = [node for node in nodes(tree) if isinstance(node, _ast.Call)]
+    return told_once(
+        (call.lineno, missing) for call in calls if (missing := _missing(call, full_name(call.func, known), commands))
+    )
 
 
 def _missing(node: _ast.Call, call: str, commands: _Commands) -> str | None:

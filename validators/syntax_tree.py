@@ -1,7 +1,7 @@
 """Walks a syntax tree without the module `ast`, which a check would have to import first."""
 
 import _ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def nodes(tree: _ast.AST) -> Iterator[_ast.AST]:
@@ -44,3 +44,11 @@ def full_name(called: _ast.expr, known: dict[str, str]) -> str:
     if not isinstance(called, _ast.Name) or called.id not in known:
         return ""
     return ".".join([known[called.id], *reversed(parts)])
+
+
+def told_once(found: Iterable[tuple[int, str]]) -> list[str]:
+    """Warnings from pairs of a line and a text, by line: one for each text, with its first line."""
+    first: dict[str, int] = {}
+    for line, text in sorted(found):
+        first.setdefault(text, line)
+    return [f"line {line}: {text}" for text, line in first.items()]

@@ -6,11 +6,11 @@ The grader then goes on with its default, so its scores may differ from those on
 import _ast
 import os
 
-from validators.syntax_tree import nodes
+from validators.syntax_tree import nodes, told_once
 
 _OF_ENVIRONMENTS = frozenset(("ENVIRONMENT_DATA", "NLTK_DATA"))
 _MISSING = (
-    "line {line}: the sandbox has no environment variable {name!r}, and none of yours: write its value into the "
+    "the sandbox has no environment variable {name!r}, and none of yours: write its value into the "
     "source, or send it in the metadata of the threads"
 )
 
@@ -26,11 +26,7 @@ def warnings(tree: _ast.Module) -> list[str]:
                 found.add(key.value)
             else:
                 read.append((key.lineno, key.value))
-    told: dict[str, str] = {}
-    for line, name in sorted(read):
-        if name not in found:
-            told.setdefault(name, _MISSING.format(line=line, name=name[:100]))
-    return [*told.values()]
+    return told_once((line, _MISSING.format(name=name[:100])) for line, name in read if name not in found)
 
 
 def _key(node: _ast.AST) -> tuple[object, bool]:
