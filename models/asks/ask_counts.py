@@ -1,18 +1,9 @@
 """Prometheus metrics of a process's asks of models and endpoints."""
 
-import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from models.replies.answer_json import Answer
 from runtime.metrics import FirstLabels
-
-
-class _Error(msgspec.Struct):
-    kind: str
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Error
 
 
 class AskCounts:
@@ -36,10 +27,7 @@ class AskCounts:
 
     def add(self, project: str, asked: str, answer: Answer) -> None:
         """Count an answered ask."""
-        if answer.is_error:
-            result = msgspec.json.decode(answer.body, type=_ErrorBody).error.kind
-        else:
-            result = "kept" if answer.spent.kept else "replied"
+        result = answer.error or ("kept" if answer.spent.kept else "replied")
         self._asks.labels(*self._labels.of(project, asked), result).inc()
 
     def waited(self, project: str, asked: str, seconds: float) -> None:

@@ -184,7 +184,7 @@ class ServerAsks:
             return answer
         spent = Spent(asks=1, kept=0 if answer.is_error else 1)
         await self._spending.count(asked, spent)
-        return Answer(answer.body, spent)
+        return answer._replace(spent=spent)
 
     async def _find_or_pay(
         self, request: ModelRequest, context: AskContext, used: _UsedModel, asked: CountedAsk, digest: bytes

@@ -27,18 +27,19 @@ _MAYBE_ADDRESS = re.compile(r"(?<![0-9a-fA-F.:])\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]
 
 
 class Answer(NamedTuple):
-    """The answer to an ask. `body` is `{"reply": …}` or `{"error": …}`; `is_fitting` is false for a reply that the
-    grader does not accept, so that it asks again.
+    """The answer to an ask. `body` is `{"reply": …}` or `{"error": …}`, which is of the kind `error`. `is_fitting` is
+    false for a reply that the grader does not accept, so that it asks again.
     """
 
     body: bytes
     spent: Spent
     is_fitting: bool = True
+    error: AskFailure | None = None
 
     @property
     def is_error(self) -> bool:
         """Whether this is an error."""
-        return self.body.startswith(b'{"error"')
+        return self.error is not None
 
 
 def replied(reply: Any, spent: Spent, secrets: Secrets = ()) -> Answer:
@@ -64,7 +65,7 @@ def failed(
     """Make an answer from an error."""
     reported = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
     error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": reported}
-    return Answer(msgspec.json.encode({"error": error}), spent)
+    return Answer(msgspec.json.encode({"error": error}), spent, error=kind)
 
 
 def failed_by(error: AskFailed, host: str, secrets: Secrets, spent: Spent) -> Answer:
