@@ -20,10 +20,16 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "integer": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0,
 }
 _SILENT = frozenset(("title", "description", "default"))
-_KNOWN = _SILENT | {
-    *("type", "enum", "const", "properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
-    *("minLength", "maxLength", "minimum", "maximum", "anyOf"),
+# Of other values of these keywords, nothing would be checked, or the wrong thing: `"required": "answer"` is six names.
+_FORMS: dict[str, tuple[Any, str]] = {
+    "properties": (Mapping, "an object"),
+    "additionalProperties": (bool, "true or false here"),
+    **dict.fromkeys(("enum", "required", "anyOf"), (list | tuple, "a list")),
+    **dict.fromkeys(
+        ("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum"), (int | float, "a number")
+    ),
 }
+_KNOWN = _SILENT | {"type", "const", "items", *_FORMS}
 _DEEPEST = 20
 
 
@@ -47,10 +53,13 @@ def checked(schema: Any, depth: int = 0) -> None:
         raise ValueError(f"the schema has `{unknown[0]}`, which is not checked here: use {', '.join(sorted(_KNOWN))}")
     types = schema.get("type", [])
     for kind in types if isinstance(types, list) else [types]:
-        if kind not in _TYPES:
-            raise ValueError(f"the schema has the type {kind!r}: there are {', '.join(_TYPES)}")
-    if not isinstance(schema.get("additionalProperties", True), bool):
-        raise ValueError("`additionalProperties` of a schema is true or false here")
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise ValueError(f"the schema has the type {kind!r:.80}: there are {', '.join(_TYPES)}")
+    for name, (form, called) in _FORMS.items():
+        if name in schema and not isinstance(schema[name], form):
+            raise ValueError(f"`{name}` of the schema is {called}, and not {schema[name]!r:.80}")
+    if not all(isinstance(name, str) for name in schema.get("required", [])):
+        raise ValueError(f"`required` of the schema is a list of names, and not {schema['required']!r:.80}")
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
     for each in [*inner, schema["items"]] if "items" in schema else inner:
         checked(each, depth + 1)

@@ -50,6 +50,12 @@ def test_what_does_not_fit_is_said(value: Any, told: str) -> None:
         ({"items": {"pattern": "x"}}, "`pattern`"),
         ([], "takes a JSON Schema"),
         ({"additionalProperties": {}}, "true or false"),
+        ({"type": {}}, "the type {}"),
+        ({"properties": []}, "`properties` of the schema is an object, and not []"),
+        ({"required": "answer"}, "`required` of the schema is a list, and not 'answer'"),
+        ({"required": [5]}, "a list of names"),
+        ({"properties": {"a": {"enum": "yes"}}}, "`enum` of the schema is a list"),
+        ({"minLength": "3"}, "`minLength` of the schema is a number"),
     ],
 )
 def test_a_keyword_that_is_not_checked_is_refused(schema: Any, told: str) -> None:
