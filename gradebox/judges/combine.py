@@ -162,7 +162,10 @@ def _formula(text: object, names: list[str]) -> Formula:
                 f"a formula cannot name the grader {name!r}: give it a name of letters, digits and _, which is none of "
                 f"{', '.join(FUNCTIONS)}, as {{'a': {name!r}}}"
             )
-    return Formula(text, names)
+    formula = Formula(text, names)
+    if formula.is_constant:
+        raise ValueError(f"formula= names no part, so every thread would score the same: {text!r:.80}")
+    return formula
 
 
 def _weights(parts: Sequence[Part]) -> dict[str, float]:

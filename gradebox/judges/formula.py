@@ -43,7 +43,11 @@ class Undefined(Exception):
 
 
 class Formula:
-    """A formula that uses only these scores, numbers and the eight functions."""
+    """A formula that uses only these scores, numbers and the eight functions.
+
+    Attributes:
+        is_constant: whether its value is the same whatever the scores are, because it names none.
+    """
 
     def __init__(self, text: str, names: Collection[str]) -> None:
         """Raises FormulaError if the text is not a formula, or can have no value, whatever the scores are."""
@@ -51,7 +55,7 @@ class Formula:
             raise FormulaError(f"the formula is longer than {CHARACTERS} characters: compute less in it")
         try:
             self._root = _parsed(text, names)
-            _check(self._root, names)
+            self.is_constant = _check(self._root, names) is not None
         except FormulaError:
             _refuse_unusable_name(text, names)
             raise

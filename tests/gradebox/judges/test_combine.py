@@ -255,6 +255,7 @@ def test_what_may_count_is_taken(part: Any) -> None:
         ({"parts": ["has-answer"], "formula": "1"}, "cannot name the grader"),
         ({"parts": {"max": "a"}, "formula": "1"}, "cannot name the grader"),
         ({"parts": ["a"], "formula": "b"}, "cannot use b"),
+        ({"parts": ["a"], "formula": "min(1, 2)"}, "names no part"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:
