@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from gradebox.asks.asking import Answer, Answerer, Request, asker_of, using
@@ -21,8 +21,7 @@ Replies = Sequence[Said] | Callable[[Request], Said]
 """Replies in the order of the asks, or a function that returns the reply to a request."""
 
 
-@contextmanager
-def model(key: str, replies: Replies) -> Iterator[list[Request]]:
+def model(key: str, replies: Replies) -> AbstractContextManager[list[Request]]:
     """Script the replies of the model with this key inside the block. Yields the list of received requests.
 
     A reply is a string; a dict, which is sent as JSON; or a `ModelError`, with which the ask fails.
@@ -32,23 +31,19 @@ def model(key: str, replies: Replies) -> Iterator[list[Request]]:
         text = said if isinstance(said, str) else json.dumps(said)
         return {"reply": {"text": text, "finish_reason": "stop", "usage": {"input_tokens": 0, "output_tokens": 0}}}
 
-    with _answering("model", key, replies, answered) as asked:
-        yield asked
+    return _answering("model", key, replies, answered)
 
 
-@contextmanager
-def endpoint(key: str, replies: Replies) -> Iterator[list[Request]]:
+def endpoint(key: str, replies: Replies) -> AbstractContextManager[list[Request]]:
     """Like `model`, for a reward server. A reply is a number; or a dict with `reward` and optionally `metadata`."""
 
     def answered(said: Said) -> Answer:
         return {"reply": said if isinstance(said, dict) else {"reward": float(said)}}  # type: ignore[arg-type]
 
-    with _answering("endpoint", key, replies, answered) as asked:
-        yield asked
+    return _answering("endpoint", key, replies, answered)
 
 
-@contextmanager
-def grader(key: str, replies: Replies) -> Iterator[list[Request]]:
+def grader(key: str, replies: Replies) -> AbstractContextManager[list[Request]]:
     """Like `model`, for another grader of the project. A reply is a number; a dict with `score` and optionally
     `reason`, `values` and `details`; or a `NotApplicable`.
     """
@@ -58,8 +53,7 @@ def grader(key: str, replies: Replies) -> Iterator[list[Request]]:
             return {"reply": {"not_applicable": said.reason}}
         return {"reply": said if isinstance(said, dict) else {"score": float(said)}}  # type: ignore[arg-type]
 
-    with _answering("grader", key, replies, answered) as asked:
-        yield asked
+    return _answering("grader", key, replies, answered)
 
 
 class _Scripted:
