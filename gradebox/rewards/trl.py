@@ -34,15 +34,10 @@ _Score: TypeAlias = Callable[[list[dict[str, Any]]], list[Outcome]]
 _log = logging.getLogger("gradebox")
 
 
-def usual_missing(log_metric: Callable[[str, float], object] | None) -> Missing:
-    """The default for the trainer that `log_metric` is bound to: an exception, unless the trainer is known to leave out
-    None.
-    """
-    return "none" if _leaves_out(log_metric) and _is_alone(log_metric) else "raise"  # beside others, None is 0.0
-
-
 def _leaves_out(log_metric: Callable[[str, float], object] | None) -> bool:
-    """Return whether the bound trainer leaves out a completion if every reward function returns None for it."""
+    """Return whether the trainer that `log_metric` is bound to is known to leave out a completion if every reward
+    function returns None for it.
+    """
     classes = type(getattr(log_metric, "__self__", None)).__mro__
     is_known = any(one.__name__ in _LEAVING_OUT and one.__module__.startswith("trl.trainer") for one in classes)
     is_experimental = any(one.__module__.startswith("trl.experimental") for one in classes)
@@ -107,7 +102,7 @@ class RewardPolicy:
 
     Args:
         key: the key of the grader, or the name of a reward of several graders.
-        missing: the result for a completion without a score; None for the default of `usual_missing`.
+        missing: the result for a completion without a score; None for an exception, unless the trainer leaves out None.
         parts: the keys of the graders, if there are several.
     """
 
@@ -140,15 +135,16 @@ class RewardPolicy:
                 log_metric(f"{self._key}/{name}", value)
         if callable(log_extra):
             log_extra(f"{self._key}/reason", [_reason(outcome) for outcome in outcomes])
-        missing = usual_missing(log_metric) if self._missing is None else self._missing
-        passed_over = "none" if _leaves_out(log_metric) else missing
+        leaves_out, is_alone = _leaves_out(log_metric), _is_alone(log_metric)
+        usual: Missing = "none" if leaves_out and is_alone else "raise"  # beside other reward functions, None is 0.0
+        missing = usual if self._missing is None else self._missing
+        passed_over: Missing = "none" if leaves_out else missing
         rewards = [
             _reward(one, row, missing if one.not_applicable is None else passed_over)
             for row, one in enumerate(outcomes)
         ]
         if outcomes and all(outcome.score is None for outcome in outcomes):
             failed = next((row for row, outcome in enumerate(outcomes) if outcome.not_applicable is None), None)
-            is_alone, leaves_out = _is_alone(log_metric), _leaves_out(log_metric)
             if failed is not None or (is_alone and not leaves_out):
                 row = failed or 0
                 error = ScoreMissing(outcomes[row], row)
