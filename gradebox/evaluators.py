@@ -13,7 +13,7 @@ from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.score import Score
 from gradebox.sync_call import sync_call
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 
 Field = str | Callable[[StringThread], Any]
 """The name of a field of a thread's metadata, or a function of the thread."""
@@ -50,7 +50,7 @@ class Deterministic:
         Raises:
             ValueError: the thread has no completion or no target, or `eval_fn` does not return a number.
         """
-        prediction, target = _prediction(thread), _value(self._target, thread, "target")
+        prediction, target = completion_of(thread), _value(self._target, thread, "target")
         score = sync_call("eval_fn=", self._eval_fn, prediction, target)
         if not isinstance(score, int | float):
             raise ValueError(f"eval_fn returned {score!r:.80}, and a score is a number: give each text one")
@@ -121,7 +121,7 @@ class LMJudge:
             ModelError: there is no reply, or no reply with a score and an explanation.
             ValueError: the thread has no completion, or lacks an input or the target.
         """
-        values = {_PREDICTION: _prediction(thread)}
+        values = {_PREDICTION: completion_of(thread)}
         values |= {name: _value(field, thread, name) for name, field in self._fields.items()}
         messages = [{**message, "content": _filled(message["content"], values)} for message in self._messages]
         messages[-1]["content"] += f"\n\n{_how_to_answer(self._scores)}"
@@ -150,13 +150,6 @@ def _field(field: object, name: str) -> Any:
     if callable(field) or (isinstance(field, str) and field):
         return field
     raise TypeError(f"{name!r} is the name of a member of the metadata or a function of the thread, not {field!r:.80}")
-
-
-def _prediction(thread: StringThread) -> str:
-    said = thread.completion()
-    if said is None:
-        raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to evaluate")
-    return said
 
 
 def _value(field: Any, thread: StringThread, name: str) -> Any:

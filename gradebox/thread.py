@@ -172,6 +172,14 @@ class StringThread:
         return f"StringThread({self._turns!r}, metadata={self.metadata!r})"
 
 
+def completion_of(thread: StringThread) -> str:
+    """Return the completion. Raises ValueError if there is none."""
+    completion = thread.completion()
+    if completion is None:
+        raise ValueError("the thread does not end with a turn of the assistant, so there is no completion to score")
+    return completion
+
+
 def _checked(turn: object, number: int) -> tuple[str, str]:
     if isinstance(turn, tuple | list) and len(turn) == 2:
         role, content = turn

@@ -6,7 +6,7 @@ from typing import Any
 from gradebox.checks.check import ThreadCheck, bounded, count_of, flag_of, quoted, text_of
 from gradebox.same_json import same
 from gradebox.sync_call import refuse_async, sync_call
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 
 _LARGE = 10**5000
 
@@ -36,7 +36,7 @@ def starts_with(text: str) -> ThreadCheck:
     text_of("starts_with", "text", text)
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         return None if said.startswith(text) else f"expected a start of {quoted(text)}, found {quoted(said)}"
 
     return ThreadCheck("starts_with", {"text": text}, problem)
@@ -47,7 +47,7 @@ def ends_with(text: str) -> ThreadCheck:
     text_of("ends_with", "text", text)
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         found = quoted(said[-200:])
         return None if said.endswith(text) else f"expected an end of {quoted(text)}, found an end of {found}"
 
@@ -65,7 +65,7 @@ def equals(value: Any) -> ThreadCheck:
         raise ValueError(f"equals(value=) takes a text or another value of JSON, and got {value!r:.80}")
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         if isinstance(value, str):
             return None if said == value else f"expected {quoted(value)}, found {quoted(said)}"
         try:
@@ -84,7 +84,7 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
     refuse_async("satisfies(fn=)", fn)
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         is_satisfied = sync_call("satisfies(fn=)", fn, said)
         return None if is_satisfied else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
 
@@ -94,26 +94,26 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
 def max_words(n: int) -> ThreadCheck:
     """The completion has at most `n` words: parts separated by white space."""
     count_of("max_words", "n", n)
-    return bounded("max_words", n, "words", lambda thread: len(completion(thread).split()))
+    return bounded("max_words", n, "words", lambda thread: len(completion_of(thread).split()))
 
 
 def min_words(n: int) -> ThreadCheck:
     """The completion has at least `n` words."""
     count_of("min_words", "n", n)
-    return bounded("min_words", n, "words", lambda thread: len(completion(thread).split()), is_most=False)
+    return bounded("min_words", n, "words", lambda thread: len(completion_of(thread).split()), is_most=False)
 
 
 def max_characters(n: int) -> ThreadCheck:
     """The completion has at most `n` characters."""
     count_of("max_characters", "n", n)
-    return bounded("max_characters", n, "characters", lambda thread: len(completion(thread)))
+    return bounded("max_characters", n, "characters", lambda thread: len(completion_of(thread)))
 
 
 def is_json() -> ThreadCheck:
     """The completion is JSON, with nothing around it. JSON that is nested too deeply to be read is an error."""
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         _, wrong = _parsed(said)
         return None if wrong is None else f"expected JSON, found {quoted(said)}: {wrong}"
 
@@ -134,7 +134,7 @@ def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
     checked(schema)
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         found, wrong = _parsed(said)
         wrong = wrong or unfit(found, schema)
         return None if wrong is None else f"expected JSON that fits the schema: {wrong[:400]}; found {quoted(said)}"
@@ -142,20 +142,12 @@ def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
     return ThreadCheck("fits_schema", {"schema": dict(schema)}, problem)
 
 
-def completion(thread: StringThread) -> str:
-    """The assistant's last message. Raises ValueError if the last turn has another role."""
-    said = thread.completion()
-    if said is None:
-        raise ValueError("the thread does not end with a turn of the assistant, so there is no completion to check")
-    return said
-
-
 def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> ThreadCheck:
     text_of(name, "text", text)
     sought = text.casefold() if flag_of(name, "ignore_case", ignore_case) else text
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         if (sought in (said.casefold() if ignore_case else said)) is wanted:
             return None
         return f"expected {'' if wanted else 'no '}{quoted(text)} in the completion, found {quoted(said)}"
@@ -173,7 +165,7 @@ def _searched(name: str, pattern: str, wanted: bool) -> ThreadCheck:
         raise ValueError(f"{name}(pattern=) takes a regular expression, and {pattern!r:.80} is none: {error}") from None
 
     def problem(thread: StringThread) -> str | None:
-        said = completion(thread)
+        said = completion_of(thread)
         found = search(said)
         if (found is not None) is wanted:
             return None

@@ -8,10 +8,10 @@ from gradebox.asks.model import Model
 from gradebox.asks.schema import object_of
 from gradebox.judges.binary_prompts import SYSTEM, USER
 from gradebox.judges.fence import Fence
-from gradebox.judges.fields import completion_of, listed
+from gradebox.judges.fields import listed
 from gradebox.judges.templates import Template
 from gradebox.score import NotApplicable, Score
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 
 SCORES = {"PASS": 1.0, "FAIL": 0.0}
 _NOT_APPLICABLE = "NA"

@@ -8,7 +8,7 @@ from gradebox.judges import fields
 from gradebox.judges.bounded_details import bounded
 from gradebox.judges.documents import DocumentsJudge, context_of
 from gradebox.score import NotApplicable, Score
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 
 MOST_CLAIMS = 100
 _CLAIMS = object_of({"claims": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CLAIMS}})
@@ -31,7 +31,7 @@ class Faithfulness(DocumentsJudge):
                 claims.
             ValueError: the thread does not end with an assistant turn, or its documents are invalid.
         """
-        completion, context = fields.completion_of(thread), context_of(thread, self._documents)
+        completion, context = completion_of(thread), context_of(thread, self._documents)
         if not context:
             raise NotApplicable("no documents and no turns before the question: there is no context to be faithful to")
         claims = await self._claims(completion, fields.question_of(thread)) if completion.strip() else []

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from gradebox.judges.criterion import ContextFields
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 from gradebox.thread_forms import METADATA
 
 COMPLETION = "completion"
@@ -24,14 +24,6 @@ MISSING = object()
 def listed(turns: list[tuple[str, str]]) -> str:
     """Format turns for a judge."""
     return "\n\n".join(f"[{role}]\n{content}" for role, content in turns)
-
-
-def completion_of(thread: StringThread) -> str:
-    """Return the completion. Raises ValueError if there is none."""
-    completion = thread.completion()
-    if completion is None:
-        raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to judge")
-    return completion
 
 
 def question_of(thread: StringThread) -> str | None:

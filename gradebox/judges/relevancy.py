@@ -12,7 +12,7 @@ from gradebox.judges.bounded_details import bounded
 from gradebox.judges.documents import DocumentsJudge, documents_of
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
-from gradebox.thread import StringThread
+from gradebox.thread import StringThread, completion_of
 
 MOST_STATEMENTS = 100
 _RELEVANT = {"reason": {"type": "string"}, "relevant": {"type": "boolean"}}
@@ -91,7 +91,7 @@ class AnswerRelevancy:
             ModelError: the model finds no statement, finds more than 100, or gives no valid reply.
             ValueError: the thread has no user turn, or the completion is missing or empty.
         """
-        completion, question = fields.completion_of(thread), _question(thread)
+        completion, question = completion_of(thread), _question(thread)
         if not completion.strip():
             raise ValueError("the completion is empty, so it has no statement whose relevance could be judged")
         asked = prompts.messages(prompts.statements(question, completion))

@@ -64,7 +64,7 @@ def test_explanations_are_bounded() -> None:
         (thread("4"), "has no 'answer'"),
         (thread("4", answer=None), "has no 'answer'"),
         (thread("4", answer=4), "can only equal a text"),
-        (StringThread([("user", "q")], {"answer": "4"}), "nothing to evaluate"),
+        (StringThread([("user", "q")], {"answer": "4"}), "no completion to score"),
     ],
 )
 def test_what_cannot_be_compared_is_no_zero(one: StringThread, message: str) -> None:

@@ -110,7 +110,7 @@ def test_what_is_no_check_is_refused(make: Any) -> None:
 
 @pytest.mark.parametrize("check", [not_contains("x"), max_words(3), satisfies(bool), not_matches("x"), is_json()])
 def test_without_a_completion_there_is_no_score(check: ThreadCheck) -> None:
-    with pytest.raises(ValueError, match="no completion to check"):
+    with pytest.raises(ValueError, match="no completion to score"):
         check(StringThread([("user", "Hi")]))
 
 

@@ -173,7 +173,7 @@ def test_a_thread_without_a_user_has_no_last_question() -> None:
 
 def test_what_cannot_be_judged_is_not_asked_about() -> None:
     for thread in (StringThread([("user", "Hi")]), StringThread()):
-        with pytest.raises(ValueError, match="nothing to judge"):
+        with pytest.raises(ValueError, match="no completion to score"):
             scored(judge(), thread=thread)
     with pytest.raises(TemplateError, match="completoin"):
         scored(judge(user_template="{{completoin}}"))

@@ -64,7 +64,7 @@ def test_no_claim_and_no_context_are_no_score() -> None:
         run(Faithfulness("m"), [], StringThread([("document", "d"), ("user", "q"), ("assistant", " ")]))
     with pytest.raises(NotApplicable, match="no context"):
         run(Faithfulness("m"), [], StringThread([("system", "s"), ("user", "q"), ("assistant", "a")]))
-    with pytest.raises(ValueError, match="nothing to judge"):
+    with pytest.raises(ValueError, match="no completion to score"):
         run(Faithfulness("m"), [], StringThread([("user", "q")]))
 
 
