@@ -9,7 +9,7 @@ import typer
 from gradebox.cli import outcome_table
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
+from gradebox.cli.output import as_json, cell, errors, fail, id_text, note, say, summary, table
 
 if TYPE_CHECKING:
     from gradebox.schemas import Batch
@@ -185,7 +185,7 @@ def list_errors(
     left_out = counts.total - sum(group.count for group in groups)
     if invocation.json:
         return as_json({"errors": [group.as_dict() for group in groups], "left_out": left_out})
-    rows = [(g.first.grader, g.kind, g.count, g.first.index, g.first.id, g.example) for g in groups]
+    rows = [(g.first.grader, g.kind, g.count, g.first.index, id_text(g.first.id), g.example) for g in groups]
     table(["grader", "kind", "count", "first thread", "its id", "its message"], rows)
     if left_out:
         note(f"{left_out:,} errors are in further groups: --limit shows more")

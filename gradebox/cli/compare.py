@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import SPENT, as_json, cell, errors, fail, note, say, table
+from gradebox.cli.output import SPENT, as_json, cell, errors, fail, id_text, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.schemas import Interval
@@ -67,7 +67,7 @@ def _show_comparison(found: "Comparison") -> None:
     say(f"pairs by {by}: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
     say(f"flipped at {cell(found.threshold)}: {found.flipped_up:,} up, {found.flipped_down:,} down")
     if found.flips:
-        flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
+        flips = [(id_text(one.id), one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
         table(["id", "thread of A", "thread of B", "score of A", "score of B"], flips)
     spent = [(one.batch, one.grader, *one.spent.cells) for one, *_ in sides if one.spent is not None]
     if spent:

@@ -8,7 +8,7 @@ import typer
 from gradebox.cli.batches import Id
 from gradebox.cli.batches import show_batch as show
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import as_json, fail, note, table
+from gradebox.cli.output import as_json, fail, id_text, note, table
 from gradebox.cli.score import budget_of, note_errors, watch
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def feedback(
 
 def _print(given: "BatchHandle", limit: int) -> None:
     said = (outcome for outcome in given.outcomes() if outcome.score is not None)
-    table(["id", "score", "feedback"], [(outcome.id, outcome.score, outcome.reason) for outcome in islice(said, limit)])
+    rows = [(id_text(outcome.id), outcome.score, outcome.reason) for outcome in islice(said, limit)]
+    table(["id", "score", "feedback"], rows)
     if given.status.scored > limit:
         note(f"{given.status.scored - limit:,} more: gradebox batches outcomes {given.id}")
     if given.status.errors:

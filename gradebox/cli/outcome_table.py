@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from gradebox.cli.command import Invocation
-from gradebox.cli.output import as_json, cell, note, say, table
+from gradebox.cli.output import as_json, cell, id_text, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.schemas.outcome_table import ErrorGroups, TablePage, TableRow
@@ -58,7 +58,9 @@ def check_choice(option: str, value: str | None, known: tuple[str, ...]) -> None
 
 
 def _show_page(found: "TablePage") -> None:
-    rows = [(one.index, one.id, one.score, _short(one.completion), _message(one), one.run_ms) for one in found.rows]
+    rows = [
+        (one.index, id_text(one.id), one.score, _short(one.completion), _message(one), one.run_ms) for one in found.rows
+    ]
     table(["index", "id", "score", "completion", "reason or error", "ms"], rows)
     pages = -(-found.total // found.limit)
     if not found.is_over:

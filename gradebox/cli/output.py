@@ -133,6 +133,11 @@ def cell(value: object) -> str:
     return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
 
 
+def id_text(identity: str | int | None) -> str | None:
+    """The id of a thread for a table: as it is, also if it is a number."""
+    return None if identity is None else str(identity)
+
+
 def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints statistics of the scores of a batch, and warnings about them."""
     summaries(batch.summaries, stderr)
