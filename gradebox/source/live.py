@@ -126,10 +126,10 @@ def _is_made_by(other: str, name: str, module: Module) -> bool:
 
 
 def _stores_in_package(node: ast.stmt, live: ModuleType) -> bool:
-    """Whether this assigns a value without a call to an attribute of an installed package."""
+    """Whether this sets or deletes an attribute of an installed package without a call."""
     is_package = live.__name__.partition(".")[0] not in sys.stdlib_module_names
     calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
-    return is_package and isinstance(node, ast.Assign | ast.AugAssign) and not calls
+    return is_package and isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Delete) and not calls
 
 
 def _fills(statement: Statement, names: set[str], module: Module) -> bool:

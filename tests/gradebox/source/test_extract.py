@@ -327,6 +327,8 @@ def test_a_table_holds_what_a_name_stands_for(tmp_path: Path, text: str) -> None
         "from lxml import etree\nX = etree.fromstring('<a><b/></a>')\nchild = X.find('b')\nchild.text = '4'\n",
         "import numpy as np\nX = np.zeros(3)\nview = X[1:]\nview[:] = 4\n",
         "import networkx as nx\nX = nx.Graph()\nnx.add_path(X, [1, 2])\n",
+        "import networkx as X\nX.least: int = 3\n",
+        "import networkx as X\nX.least = 3\ndel X.least\n",
     ],
 )
 def test_objects_of_packages_come_along_as_other_names_changed_them(tmp_path: Path, text: str) -> None:
