@@ -25,7 +25,8 @@ def test_an_id_that_is_a_number_is_printed_as_it_is(capsys: pytest.CaptureFixtur
     row = TableRow(12_345, "a@1", 1.0, 0.1, 20_231_105)
     _show_page(TablePage("b", "a@1", 1, 1, 50, "index", None, False, True, [row]))
     flip = Flip(id=20_231_105, index_a=1, index_b=1, score_a=0.0, score_b=1.0)
-    side = Compared.model_construct(**dict.fromkeys(Compared.model_fields) | {"errors": {}})
+    told: dict[str, Any] = dict.fromkeys(Compared.model_fields) | {"errors": {}}
+    side = Compared.model_construct(**told)
     fields: dict[str, Any] = dict.fromkeys(Comparison.model_fields, 0) | {"a": side, "b": side, "flips": [flip]}
     _show_comparison(Comparison.model_construct(**fields | {"paired_by": "id", "interval": None, "note": None}))
     shown = capsys.readouterr().out
