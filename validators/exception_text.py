@@ -304,8 +304,8 @@ def _of_recursion(_: BaseException) -> str:
 
 def _of_run(error: BaseException) -> str:
     text = _text_of(error, _MOST_LINE)
-    if text.endswith("cannot be called from a running event loop"):
-        return ". `grade` runs in an event loop already: write `await` in place of `asyncio.run`."
+    if text.endswith(("called from a running event loop", "loop is already running", "another loop is running")):
+        return ". `grade` runs in an event loop already: write `await`, not `asyncio.run` or `run_until_complete`."
     return _of_processes(error) if text == "can't start new thread" else ""
 
 

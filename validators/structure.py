@@ -8,7 +8,18 @@ import _ast
 import os
 from collections.abc import Iterator
 
-from validators import downloads, files, generators, imports, memory, own_modules, program_imports, programs, variables
+from validators import (
+    downloads,
+    event_loops,
+    files,
+    generators,
+    imports,
+    memory,
+    own_modules,
+    program_imports,
+    programs,
+    variables,
+)
 from validators.candidate import Candidate, CheckFailed
 from validators.signature import trl_form, wrong_parameters
 from validators.syntax_tree import inside, nodes
@@ -43,6 +54,8 @@ def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> li
         found += variables.warnings(tree)
     if any(hint in text for hint in downloads.HINTS):
         found += downloads.warnings(tree, folders)
+    if any(hint in text for hint in event_loops.HINTS):
+        found += event_loops.warnings(tree)
     if any(hint in text for hint in files.HINTS):
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
     if any(hint in text for hint in generators.HINTS):

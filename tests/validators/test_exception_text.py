@@ -77,8 +77,9 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ("{}.answer", "A dict is read by its keys, as in `thread.metadata['answer']`."),
         (
             "raise RuntimeError('asyncio.run() cannot be called from a running event loop')",
-            "cannot be called from a running event loop. `grade` runs in an event loop already: write `await` in",
+            "cannot be called from a running event loop. `grade` runs in an event loop already: write `await`, not",
         ),
+        ("raise RuntimeError('This event loop is already running')", "running. `grade` runs in an event loop already"),
         ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
         ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
         (

@@ -1,0 +1,55 @@
+"""Tests of the warnings of calls that run an event loop."""
+
+import pytest
+
+from validators import structure, syntax
+from validators.candidate import Candidate
+
+_GRADE = "\nasync def grade(thread):\n    try: return {}\n    except RuntimeError: return 0.0\n"
+_ALL = "\ndef score_all(texts): return {}\n" + _GRADE.format("score_all([])")
+
+
+def _warnings(text: str) -> list[str]:
+    candidate = Candidate(text.encode())
+    syntax.check(candidate)
+    structure.check(candidate)
+    return candidate.warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import asyncio" + _GRADE.format("asyncio.run(one())"), "line 3: `asyncio.run` raises RuntimeError"),
+        ("from asyncio import run as go" + _GRADE.format("go(one())"), "line 3: `asyncio.run` raises"),
+        ("import asyncio" + _ALL.format("asyncio.run(one())"), "line 2: `asyncio.run` raises"),
+        ("import asyncio" + _ALL.format("asyncio.get_event_loop().run_until_complete(one())"), "line 2: `run_until_c"),
+        ("class Own:\n  def f(self): self.loop.run_until_complete(one())" + _GRADE.format("Own().f()"), "line 2: "),
+        (
+            "from gradebox.modules import add_modules\n"
+            "add_modules({'a.py': 'import asyncio\\ndef f(): asyncio.run(g())'})" + _GRADE.format("1"),
+            "a.py, line 2: `asyncio.run` raises",
+        ),
+    ],
+)
+def test_a_loop_that_cannot_run_is_warned_of(text: str, told: str) -> None:
+    (warning,) = _warnings(text)
+    assert warning.startswith(told)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import asyncio\ndef main(): asyncio.run(grade(None))\nif __name__ == '__main__': asyncio.run(grade(None))\n",
+        "import asyncio, nest_asyncio\nnest_asyncio.apply()\n",
+        "import asyncio, threading\n",
+        "import asyncio, concurrent.futures\n",
+        "import asyncio, subprocess\nsubprocess.run(['python3'])\n",
+    ],
+)
+def test_another_is_not(text: str) -> None:
+    call = "1" if "def main" in text or "subprocess" in text else "asyncio.run(one())"
+    assert [each for each in _warnings(text + _GRADE.format(call)) if "event loop" in each] == []
+
+
+def test_one_in_a_thread_is_not() -> None:
+    assert _warnings("import asyncio" + _GRADE.format("await asyncio.to_thread(lambda: asyncio.run(one()))")) == []
