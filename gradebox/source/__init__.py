@@ -14,7 +14,13 @@ from gradebox.source.copy import Copy, too_long
 from gradebox.source.function import original
 from gradebox.source.module import Module, Statement
 from gradebox.source.names import Definition, names_of
-from gradebox.source.refusals import Need, refuse_imports, refuse_module_name, refuse_own_module
+from gradebox.source.refusals import (
+    MissingPackageError,
+    Need,
+    refuse_imports,
+    refuse_module_name,
+    refuse_own_module,
+)
 from gradebox.source.render import rendered
 from gradebox.warn import warn
 
@@ -78,7 +84,11 @@ def extract(
     deadline = monotonic() + _COMPARISON_S
     new_copy = partial(Copy, module, grader, allowed, {})  # the copies share what they read of the author's modules
     copy = new_copy()
-    source = _source(copy, statement, node)
+    try:
+        source = _source(copy, statement, node)
+    except MissingPackageError as error:
+        others = _also_missing(error, partial(Copy, module, grader), allowed, statement, node)
+        raise SourceError(f"{error}{others}") from None
     compared = copy.compared(node)
     found = differences(source, module.globals, compared, deadline) if compared else []
     # It fails here: a cell that ran again may have bound a name after its use, or `del RULES["b"]` needs what a
@@ -150,6 +160,27 @@ def _is_closer(new: list[Difference], old: list[Difference]) -> bool:
     states = {(each.path, each.there) for each in old if each.is_state and each.may_change}
     has_moved = any(each.is_state and each.may_change and (each.path, each.there) not in states for each in new)
     return new_sure < old_sure or (new_sure <= old_sure and (new_all < old_all or (new_all <= old_all and has_moved)))
+
+
+def _also_missing(
+    first: MissingPackageError,
+    new_copy: Callable[..., Copy],
+    allowed: imports.Allowed,
+    statement: Statement,
+    node: Definition,
+) -> str:
+    """Names the other packages that the sandbox lacks, so that one attempt tells all."""
+    found, missing = [], first.package
+    while missing not in found:
+        found.append(missing)
+        there = imports.of_packages(*found)
+        try:
+            _source(new_copy(lambda name, there=there: allowed(name) or there(name), {}), statement, node)
+        except MissingPackageError as error:
+            missing = error.package
+        except SourceError:
+            break  # it would be told once the packages are there
+    return f". The same holds for {', '.join(found[1:])}" if found[1:] else ""
 
 
 def _source(copy: Copy, statement: Statement, node: Definition) -> str:

@@ -18,6 +18,14 @@ _SECRET_CHARS = 6  # shorter values are contained in others by chance
 _FROM_COMMAND = {"parse_args", "parse_known_args", "argv"}
 
 
+class MissingPackageError(SourceError):
+    """The sandbox lacks a package that is installed here."""
+
+    def __init__(self, message: str, package: str) -> None:
+        super().__init__(message)
+        self.package = package
+
+
 class Need(NamedTuple):
     """A name that `user` reads when it is called or, with `before`, when the statement with that index runs."""
 
@@ -27,12 +35,14 @@ class Need(NamedTuple):
 
 
 def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed, refused: imports.Allowed) -> None:
-    """Raises SourceError for an import that would fail in the sandbox."""
+    """Raises SourceError for an import that would fail in the sandbox, MissingPackageError if it is of a package."""
     for statement, name in imports.missing(node, allowed, refused):
-        raise SourceError(
+        message = (
             f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
             f"and {imports.explain(name)}"
         )
+        top = name.partition(".")[0]
+        raise MissingPackageError(message, top) if imports.is_installed(top) else SourceError(message)
 
 
 def refuse_own_module(node: ast.AST, need: Need) -> None:

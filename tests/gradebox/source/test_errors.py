@@ -114,6 +114,11 @@ REFUSED = {
         "import json, pytest as np\nasync def g(t): return np.mark and json.loads('1')",
         "g needs `import pytest as np` .*line 1.*the package pytest is not there in the sandbox",
     ),
+    "three of third parties": (
+        "import json, pytest, httpx._api\ndef h(): return httpx._api\n"
+        "async def g(t):\n  from rich import box\n  return h() and pytest.mark and box",
+        r"package rich is not there .* without=\['rich'\]\)\. The same holds for (httpx, pytest|pytest, httpx)$",
+    ),
     "a submodule": ("import httpx._api\nasync def g(t): return httpx._api", "package httpx is not there"),
     "too much of gradebox": (
         "from gradebox import errors\nasync def g(t): return errors.SourceError",
