@@ -1,6 +1,6 @@
 """A grader's source as received. Only its bytes are inspected: Python is parsed in a sandbox, never here."""
 
-from gradebox.limits import SOURCE_BYTES
+from gradebox.limits import MAX_SOURCE_BYTES, SOURCE_BYTES
 from gradebox.schemas import Check, Report
 
 
@@ -25,9 +25,14 @@ def from_bytes(data: bytes, most_bytes: int = SOURCE_BYTES) -> str:
         SourceRefused: it is not UTF-8, or has null bytes.
     """
     if len(data) > most_bytes:
+        more = (
+            f". An operator can set up to {MAX_SOURCE_BYTES}, by GRADEBOX_SOURCE_BYTES or `gradebox projects limits "
+            "PROJECT --source-bytes`"
+        )
         raise SourceTooLong(
             f"the source is {len(data)} bytes long, and at most {most_bytes} ({most_bytes // 1024} KiB) are taken: "
-            "move data out of it, into the threads' metadata"
+            "move data out of it, into the threads' metadata or an environment"
+            f"{more if most_bytes < MAX_SOURCE_BYTES else ''}"
         )
     if b"\0" in data:
         raise SourceRefused(

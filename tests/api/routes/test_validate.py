@@ -104,6 +104,7 @@ def test_a_source_is_taken_up_to_the_setting(
         asked_as_openai,
     ):
         assert f"{most + 1 if refused is not asked_as_openai else ''} bytes long, and at most {most} " in refused.text
+        assert ("up to 524288, by GRADEBOX_SOURCE_BYTES" in refused.text) == (most == 2000)
     headers = {"Content-Type": "text/x-python"}
     assert f"at most {most} bytes" in problem(
         client.post(URL, content=b"#" * (1 << 20) + b"#", headers=headers), 413, "too-large"
