@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from worker.dispatch import QUEUES
 
 _FIRST_S = 2.0
 _RENEW_S = 10.0
+_LISTEN_S = 10
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _log = structlog.get_logger(__name__)
@@ -62,11 +64,19 @@ class LeaseWorker(SimpleWorker):
     """RQ's in-process worker. A process per job would cost five times as much as the job."""
 
     log_result_lifespan = False
+    max_connection_wait_time = REDIS_WAIT_S  # RQ's is 60 s, for which an idle worker did not notice that Redis was back
     on_signal: Callable[[], None] | None = None
     """If set, handles SIGTERM and SIGINT instead of RQ's handler, which takes locks that the main thread may hold."""
     stops = False
     """Whether the current job is the last one."""
     _registration: Registration | None = None
+
+    @property
+    def dequeue_timeout(self) -> int:
+        """For how many seconds Redis waits for a job before it answers that there is none. Ten seconds later, RQ takes
+        the connection for dead: the other end may have gone without a word. RQ's own is 405 s.
+        """
+        return _LISTEN_S
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """Handles a signal; RQ installs this as the signal handler."""
@@ -106,11 +116,11 @@ class LeaseWorker(SimpleWorker):
 
 @contextmanager
 def _raising(log: logging.Logger) -> Iterator[None]:
-    """Raises the error by which RQ's loop ended if Redis is away. RQ logs it with frames, as the end of the worker."""
+    """Raises the error by which RQ's loop ended if Redis is away. RQ logs it as the end of the worker."""
     found: list[RedisError] = []
 
     def is_logged(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
+        error = sys.exception() if "quitting" in str(record.msg) else None
         if isinstance(error, RedisError) and is_away(error):
             found.append(error)
             return False

@@ -5,11 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from rq import Queue
+from rq.exceptions import StopRequested
 from rq.serializers import JSONSerializer
 
+from storage.connection import connect
 from storage.queue.leases import UnitPart
 from storage.settings import StorageSettings
 from storage.store import Store
@@ -17,6 +21,7 @@ from tests.storage.making import claim, full
 from tests.waiting import eventually
 from tests.worker.conftest import ROOT, Start, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
+from worker.process import LeaseWorker, _raising
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
@@ -162,6 +167,35 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
     assert event["frames"]
     assert "tenants words" not in logged
     assert over(store, submit(store, dispatch, 10, SLOW)).state == "finished"
+
+
+def test_an_idle_worker_notices_a_connection_that_is_silent(
+    storage_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis = connect(storage_settings.redis_url, blocking=True)
+    idle = LeaseWorker(["silent"], connection=redis, serializer=JSONSerializer)
+    monkeypatch.setattr(idle, "_install_signal_handlers", lambda: None)
+    assert redis.connection_pool.connection_kwargs["socket_timeout"] <= 20
+    redis.connection_pool.connection_kwargs["socket_timeout"] = 0.5  # Redis waits longer for a job
+    redis.connection_pool.reset()
+    with pytest.raises(RedisTimeoutError), _raising(idle.log):
+        idle.work(logging_level="WARNING")
+
+
+def test_an_idle_worker_looks_each_second_whether_redis_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = LeaseWorker(["away"], connection=connect("redis://localhost:1"), prepare_for_work=False)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 8:
+            raise StopRequested
+
+    monkeypatch.setattr("rq.worker.base.time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr(idle, "set_state", lambda _: None)
+    with pytest.raises(StopRequested):
+        idle.dequeue_job_and_maintain_ttl(1)
+    assert max(pauses) <= 1
 
 
 def test_a_worker_stands_back_behind_the_api(start: Start) -> None:
