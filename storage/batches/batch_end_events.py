@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from redis import ConnectionPool, Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from storage import redis_keys
 
@@ -70,7 +71,12 @@ class BatchEndEvents(threading.Thread):
             self._notify(*waiting)
             while True:
                 message = pubsub.get_message(timeout=_LISTEN_S)
-                if message is not None:
+                if message is None:  # Redis has nothing to tell, or its end of the connection has gone without a word
+                    pubsub.ping()
+                    message = pubsub.get_message(timeout=_LISTEN_S)
+                if message is None:
+                    raise RedisTimeoutError("Redis does not answer a ping")
+                if message["type"] == "message":
                     self._notify(message["data"].decode())
 
     def _notify(self, *events: str) -> None:

@@ -1,10 +1,14 @@
+import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from redis import Redis
 
+from storage.batches import batch_end_events
 from storage.batches.batch_end_events import BatchEndEvents
 from storage.store import Store
 from tests.conftest import redis_server
@@ -49,4 +53,22 @@ def test_all_are_called_when_redis_comes_back(tmp_path: Path) -> None:
             assert called.wait(SECONDS)
     called.clear()
     with endings.calling("b1", called.set), redis_server(tmp_path):
+        assert called.wait(SECONDS)
+
+
+def test_a_quiet_connection_is_kept_and_one_that_died_without_a_word_is_replaced(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_end_events, "_LISTEN_S", 0.1)
+    monkeypatch.setattr(batch_end_events, "_AGAIN_S", 0.1)
+    batch = accept(store, 10)
+    with waiting(store.endings, batch) as called:
+        assert not called.wait(0.5)  # it was not replaced
+        (subscribed,) = store.endings._pool._in_use_connections
+        ours, theirs = socket.socketpair()
+        with ours, theirs:  # nobody answers at its other end
+            os.dup2(ours.fileno(), subscribed._sock.fileno())
+            assert called.wait(SECONDS)  # for it may have missed the end of the batch
+        called.clear()
+        store.batches.cancel("default", batch)
         assert called.wait(SECONDS)
