@@ -12,6 +12,7 @@ from models.scoring.asking_scorer import AskingScorer
 from models.scoring.scoring import ask_context, combined_scorer
 from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Scorer
+from sandbox.grading.grading import Grading
 from sandbox.grading.slice_size import SliceSize
 from sandbox.limits import FEEDBACK_LINE_DEPTH
 from sandbox.pool.pool import Pool
@@ -105,6 +106,12 @@ class GraderCache:
             asking = asking._replace(number=number, budget=plan.terms.budget, keep=plan.terms.replies == "kept")
             return AskingScorer(lend, self._asker, asking)
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
+
+    @property
+    def load_s(self) -> float:
+        """The seconds that loading the grader took; about 0.0 if its sandbox was kept, or it has none of its own."""
+        grading = self._loaded and self._loaded.grading
+        return (grading.load_s or 0.0) if isinstance(grading, Grading) else 0.0
 
     def unload(self) -> None:
         """Returns the sandbox to the pool."""

@@ -21,6 +21,7 @@ from worker.unit_queue import UnitQueue
 from worker.unit_watch import SLICE_S, UnitWatch
 
 _LONGEST_PAUSE_S = 15.0
+_LONGEST_TURN_S = 1.0
 _SPOOL_PAUSE_S = 2.0
 _LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
 _OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
@@ -39,6 +40,7 @@ class ScoringLoop:
         self._open = ExitStack()
         self._unserved = unserved
         self._made_room = False
+        self._turn = ("", 0.0)  # the batch of the last unit, and until when the loop goes on with it
 
     def __enter__(self) -> Self:
         for part in (self._queue, self._writer, self.cache):
@@ -60,7 +62,8 @@ class ScoringLoop:
         # A loop that made room takes a unit that waits, even if the project or batch that it left has an earlier turn.
         # A loop for projects stays one, or a project with many slow batches would keep it.
         unserved: Unserved = self._unserved or ("batches" if self._made_room else "")
-        lease = self._queue.next(unserved)
+        batch, until = self._turn
+        lease = self._queue.next(unserved, batch if not unserved and monotonic() < until else "")
         if lease is None and unserved != self._unserved:
             lease = self._queue.next(self._unserved)
         if lease is None:
@@ -86,7 +89,7 @@ class ScoringLoop:
     def _score(self, lease: Lease) -> None:
         """Scores one unit, or gives it back after an error, which may have passed at the next attempt."""
         watch = UnitWatch(self._context, lease)
-        self._made_room = False
+        began, self._made_room = monotonic(), False
         try:
             scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except Busy as error:
@@ -109,6 +112,9 @@ class ScoringLoop:
             self._put_off(lease, error)
             return
         self._made_room = watch.leaving
+        if lease.batch != self._turn[0]:
+            load_s = self.cache.load_s  # a turn grades for as long as it loaded: many batches would load for each chunk
+            self._turn = lease.batch, began + load_s + min(load_s, _LONGEST_TURN_S)
         if scored is None:
             self._queue.give_back(lease, tried=not watch.leaving)
         else:

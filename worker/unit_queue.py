@@ -21,9 +21,10 @@ class UnitQueue:
         for lease in list(self._held):
             self.drop(lease)  # a unit that could not be given back is given back when its lease expires
 
-    def next(self, unserved: Unserved = "") -> Lease | None:
-        """Leases a unit; None if none waits."""
-        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(unserved, lane=self._context.lane))
+    def next(self, unserved: Unserved = "", going_on: str = "") -> Lease | None:
+        """Leases a unit; None if none waits. Arguments as in `Leases.claim`."""
+        claim = self._context.store.leases.claim
+        lease = retry_redis(self._context, lambda: claim(unserved, lane=self._context.lane, going_on=going_on))
         if lease is not None:
             self._held.add(lease)
             self._context.heartbeat.leases.add(lease)

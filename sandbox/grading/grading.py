@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
@@ -24,7 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class Grading:
-    """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason."""
+    """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason.
+
+    Attributes:
+        load_s: the seconds that it waited for its first sandbox.
+    """
 
     def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
         self._take = take
@@ -32,6 +37,7 @@ class Grading:
         self._session: Session | None = None
         self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
+        self.load_s: float | None = None
 
     @property
     def session(self) -> Session:
@@ -170,7 +176,9 @@ class Grading:
         """
         failures: list[Loaded] = []
         while True:
+            began = monotonic()
             session = self._session = self._session or self._take(stopping)
+            self.load_s = monotonic() - began if self.load_s is None else self.load_s
             loaded = session.loaded
             assert loaded is not None
             if loaded.isolation is not None or self._refusal is not None:

@@ -1,6 +1,6 @@
 -- Leases the next unit, in the order of the turns of projects and of the batches of each.
 -- ARGV: lease in ms, the current time as text, what may have a turn ('projects' or 'batches': only those without a
--- lease, and projects first; '': all), the lane.
+-- lease, and projects first; '': all), the lane, the batch to go on with although others have their turn ('': none).
 -- Returns batch, unit, attempt, tries, attempt and outcomes of the stored part (0 if there is none), and the attempt
 -- whose outcomes count until these do (0 if the unit is scored for the first time). Returns nothing if no unit is
 -- pending.
@@ -70,6 +70,17 @@ local function take_turn(project, chosen)
   return lease
 end
 
+-- A unit of this batch, which keeps its place in the turns.
+local function go_on(id)
+  local batch = batch_key(id)
+  if not is_active(batch) or not has_pending(batch) then return end
+  local lease = lend(id, batch)
+  if not has_pending(batch) then leave_rotation(id, batch, redis.call('HGET', batch, 'project')) end
+  return lease
+end
+
+local more = ARGV[5] ~= '' and go_on(ARGV[5])
+if more then return more end
 for _ = 1, redis.call('LLEN', TURNS) do
   local project, chosen = whose_turn()
   if not project then return {} end

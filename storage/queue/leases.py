@@ -113,9 +113,11 @@ class Leases:
         self._keep_earlier = script(redis, "keep_earlier_outcomes")
         self._tallies = Tallies(redis)
 
-    def claim(self, unserved: Unserved = "", *, lane: Lane = "") -> Lease | None:
-        """Leases the next unit in turn of the lane, or None if none waits."""
-        found = self._claim(args=[self._lease_ms, _now(), unserved, lane])
+    def claim(self, unserved: Unserved = "", *, lane: Lane = "", going_on: str = "") -> Lease | None:
+        """Leases the next unit in turn of the lane, or None if none waits. If the batch `going_on` has units, one of
+        them comes before all turns.
+        """
+        found = self._claim(args=[self._lease_ms, _now(), unserved, lane, going_on])
         if not found:
             return None
         batch, unit, attempt, tries, part_attempt, outcomes, earlier = found

@@ -72,6 +72,16 @@ def test_a_chunk_that_meets_a_defect_is_given_back_and_the_loop_goes_on(
     assert store.batches.settled(batch) == [2]  # the second attempt counts
 
 
+def test_a_grader_that_took_long_to_load_grades_for_as_long_before_the_next_turn(
+    store: Store, dispatch: Dispatch, context: WorkerContext
+) -> None:
+    batches = [submit(store, dispatch, lines, f"import time\ntime.sleep(0.5)\n{SOURCE}") for lines in (1000, 1001)]
+    with ScoringLoop(context) as loop:
+        assert all(loop.work() for _ in range(5))
+        loop.flush()
+    assert [store.batches.get("default", batch, summary=False).done for batch in batches] == [1000, 0]
+
+
 @pytest.mark.parametrize("fault", ["cannot be read", "is gone with the whole spool"])
 def test_a_batch_that_cannot_be_scored_holds_up_no_other(
     store: Store, dispatch: Dispatch, context: WorkerContext, fault: str

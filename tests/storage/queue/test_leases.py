@@ -33,6 +33,19 @@ def test_projects_take_turns_and_within_each_its_batches(store: Store) -> None:
     assert [claim(store).batch for _ in range(6)] == [big[1], small, big[2], small, big[0], big[1]]
 
 
+def test_a_batch_to_go_on_with_precedes_the_turns_while_it_has_units(store: Store, redis: Redis) -> None:
+    exact = wanted(store, "exact")
+    first, other = accept(store, 4000, exact), accept(store, 2000, exact, project="other")
+    assert [claim(store).batch, claim(store).batch] == [first, other]
+    taken = [store.leases.claim(going_on=first) for _ in range(3)]
+    assert [lease and lease.unit for lease in taken] == [1, 2, 3]
+    assert redis.lrange(redis_keys.turns(""), 0, -1) == [b"other"]
+    assert [lease and lease.batch for lease in (store.leases.claim(going_on=first), store.leases.claim())] == [
+        other,
+        None,
+    ]
+
+
 def test_a_unit_that_comes_back_waits_for_its_projects_turn(store: Store) -> None:
     exact = wanted(store, "exact")
     first, second = accept(store, 1000, exact, project="a"), accept(store, 3000, exact, project="b")
