@@ -108,8 +108,8 @@ class SpoolUpload:
         if self._finished:
             return
         self._forget()
-        with suppress(OSError):  # a full disk refuses the last bytes, which are not needed
-            self._open.close()
+        with suppress(OSError), self._open:  # without an error, the last bytes are sent, and an object is completed
+            raise OSError(errno.ECANCELED, "the upload is abandoned")
         with suppress(OSError, RedisError):  # the janitor removes it later; the caller has an error to tell
             self._store.spool.remove(self.id)
             self._store.orphan_files.swept(self.id)

@@ -161,10 +161,13 @@ class FileStore:
 
     @contextmanager
     def _uploading(self, path: str) -> Iterator[IO[bytes]]:
-        """Opens a new object. If the block raises, discards it: closing it would store the bytes written so far."""
+        """Opens a new object. If the block or the end of it raises, discards what was sent: closing would store it, or
+        leave its parts in the bucket.
+        """
         with self.system.open(path, "wb") as file:
             try:
                 yield self._guarded(file)
+                file.close()
             except BaseException:
                 file.forced = True  # makes close() write nothing more
                 file.discard()

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from storage.errors import AttemptWritten, CutOff, PayloadLost, SpoolUnusable
 from storage.spool import disk
 from storage.spool.file_store import MIB
 from storage.spool.spool import Spool, is_full
+from storage.store import Store
+from storage.uploads import SpoolUpload
 from tests.object_store import problem, store_that_answers
 
 
@@ -217,6 +220,26 @@ def test_a_large_payload_goes_up_in_parts(bucket: str) -> None:
         for number in range(20):
             file.write(bytes([number]) * MIB)
     assert spool.read_payload("b1", 11 * MIB - 1, 2) == b"\x0a\x0b"
+
+
+def test_no_parts_are_left_of_an_object_that_cannot_be_finished_or_is_abandoned(
+    bucket: str, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(f"{bucket}/parts")
+    tried = []
+
+    def refuse(_: object) -> None:
+        tried.append("to finish it")
+        raise OSError("the bucket is full")
+
+    monkeypatch.setattr("s3fs.core.S3File.commit", refuse)
+    with pytest.raises(OSError, match="full"), spool.writing_payload("b1") as file:
+        file.write(bytes(9 * MIB))
+    upload = SpoolUpload(Store(redis, spool), "", spool.writing_payload)
+    upload.write(bytes(9 * MIB))
+    upload.abandon()
+    assert tried == ["to finish it"]
+    assert spool.files.system.list_multipart_uploads(spool._root.partition("/")[0]) == []
 
 
 @pytest.mark.parametrize("spool", ["file", "s3"], indirect=True)
