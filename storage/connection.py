@@ -11,7 +11,7 @@ from redis.backoff import NoBackoff
 from redis.client import Pipeline
 from redis.commands.core import Script
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
+from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
@@ -20,6 +20,7 @@ from storage.errors import UnknownFormat
 
 FORMAT = 5
 _FEW_REPLICAS = "NOREPLICAS"
+_BUSY = "BUSY "  # a script has run for seconds, or the machine stood still in the middle of one
 
 _T = TypeVar("_T")
 
@@ -58,9 +59,9 @@ def write_trouble(redis: Redis) -> str | None:
 
 def is_away(error: RedisError) -> bool:
     """Whether a later retry may succeed: Redis does not answer, or does not write now."""
-    if is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError):
+    if is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError | MasterDownError):
         return True
-    return _reply(error).startswith(_FEW_REPLICAS)
+    return _reply(error).startswith((_FEW_REPLICAS, _BUSY))
 
 
 def trouble_of(error: RedisError) -> str:

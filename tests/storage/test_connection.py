@@ -23,6 +23,7 @@ from storage.models.spending import Budget
 from storage.spool.chunks import Chunk
 from storage.store import Store
 from tests.storage.making import accept, claim, ended, failed, finish, finish_all, full, load_keys, outcomes_of, wanted
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -243,6 +244,48 @@ def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines(
     assert is_away(raised.value)
     assert trouble in trouble_of(raised.value)
     assert write_trouble(redis) is None
+
+
+@contextmanager
+def without_primary(redis: Redis) -> Iterator[None]:
+    redis.config_set("replica-serve-stale-data", "no")
+    try:
+        with read_only(redis):
+            yield
+    finally:
+        redis.config_set("replica-serve-stale-data", "yes")
+
+
+@contextmanager
+def busy(redis: Redis) -> Iterator[None]:
+    redis.config_set("busy-reply-threshold", 1)
+    script: Any = redis.connection_pool.make_connection()
+    script.send_command("EVAL", "while true do end", 0)
+    try:
+        eventually(lambda: refuses(redis))
+        yield
+    finally:
+        redis.script_kill()
+        eventually(lambda: not refuses(redis))
+        script.disconnect()
+        redis.config_set("busy-reply-threshold", 5000)
+
+
+def refuses(redis: Redis) -> bool:
+    try:
+        redis.exists("none")
+    except ResponseError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("made", [without_primary, busy])
+def test_a_redis_that_refuses_reads_for_a_while_is_away(
+    redis: Redis, made: Callable[[Redis], AbstractContextManager[None]]
+) -> None:
+    with made(redis), pytest.raises(RedisError) as raised:
+        redis.exists("none")
+    assert is_away(raised.value)
 
 
 def test_money_of_format_4_is_in_us_dollars(redis: Redis, store: Store) -> None:
