@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox.guest.child.output import own
 from sandbox.guest.child.shared_records import FIELDS_AT
 from sandbox.guest.protocol.fields import STDOUT, pack_fields
-from sandbox.guest.protocol.records import ELSEWHERE, MARK, MOST_MICROS, RECORD
+from sandbox.guest.protocol.records import ELSEWHERE, MARK, MOST_MICROS, RECORD, pack_record
 
 if TYPE_CHECKING:
     from mmap import mmap
@@ -56,26 +56,35 @@ class RecordWriter:
         if self._output.may_hold() and (printed := self._output.take()):
             # An earlier completion may have been asked where it was, and have ended before the signal arrived.
             fields.append((STDOUT, own(printed, (perf_counter_ns() - self._begun) // 1000, self._timeout_ms)))
-        body = pack_fields(fields) if fields else b""
         if micros > MOST_MICROS:
             micros = MOST_MICROS
         slots = self._slots
         if slots is None:
-            self._send(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+            self._send(pack_record(kind, micros, score, fields))
             return
-        start, end = self._fields_at, self._fields_at + len(body)
-        if end <= self._fields_end:
-            if body:
-                slots[start:end] = body
-                self._fields_at = end
-            RECORD.pack_into(slots, self._slot, micros, score, len(body), MARK | kind)
+        if not fields:
+            RECORD.pack_into(slots, self._slot, micros, score, 0, MARK | kind)
         else:
-            self._send(RECORD.pack(micros, score, len(body), MARK | kind) + body)
-            RECORD.pack_into(slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
-            self._unreported += RECORD.size + len(body)
+            self._write_with_fields(slots, kind, micros, score, fields)
         self._slot += RECORD.size
-        if self._unreported >= _REPORT_BYTES or perf_counter_ns() > self._report_at:
+        if perf_counter_ns() > self._report_at:
             self._report()
+
+    def _write_with_fields(
+        self, slots: mmap, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]
+    ) -> None:
+        body = pack_fields(fields)
+        end = self._fields_at + len(body)
+        if end <= self._fields_end:
+            slots[self._fields_at : end] = body
+            self._fields_at = end
+            RECORD.pack_into(slots, self._slot, micros, score, len(body), MARK | kind)
+            return
+        self._send(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+        RECORD.pack_into(slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
+        self._unreported += RECORD.size + len(body)
+        if self._unreported >= _REPORT_BYTES:
+            self._report_at = 0  # now
 
     def _report(self) -> None:
         """Reports how many slots are filled."""
