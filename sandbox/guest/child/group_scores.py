@@ -65,12 +65,6 @@ def read_group_return(returned: GroupReturn, most_bytes: int, details_bytes: int
     return 0.0, [(SCORES, data), *([(TRACE, trace)] if trace else [])]
 
 
-def completions_of(threads: list[StringThread]) -> list[str] | None:
-    """The completions of a group; None if a thread has none."""
-    completions = [completion for thread in threads if (completion := thread.completion()) is not None]
-    return completions if len(completions) == len(threads) else None
-
-
 def of_groups(
     grade: Callable[[Any], Coroutine[Any, Any, object]], text: str
 ) -> Callable[[list[StringThread]], Coroutine[Any, Any, GroupReturn]]:

@@ -3,14 +3,13 @@
 It writes each outcome at once, so that a hang or a crash costs only the completion during which it happened.
 """
 
-import os
 import sys
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
 from io import BytesIO
 from mmap import mmap
-from os import getpid, readv, write
+from os import _exit, getpid, readv, write
 from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
@@ -42,6 +41,7 @@ SHARE = Struct("!III??I")
 DONE, LEAVING = b"d", b"l"
 
 _INFINITY = float("inf")
+_completion_of = StringThread.completion  # before a grader can replace the method, as `os._exit` above
 _NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
 
 
@@ -98,12 +98,12 @@ class GradingLoop:
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
         self._grade: Callable[[Any], Coroutine[Any, Any, object]] = grader.grade
-        self._completion_of: Callable[[Any], object] = StringThread.completion
+        self._completion_of: Callable[[Any], object] = _completion_of
         self._read_return: ReadReturn = read_return
         if grader.groups:
-            from sandbox.guest.child.group_scores import completions_of, read_group_return
+            from sandbox.guest.child.group_scores import read_group_return
 
-            self._completion_of, self._read_return = completions_of, read_group_return
+            self._completion_of, self._read_return = _completions_of, read_group_return
         self._has_run = False
         self._state: ProcessState
 
@@ -146,7 +146,7 @@ class GradingLoop:
         outcome = run.grade(self._receive_one(next_one))
         if getpid() == self._pid:  # otherwise `grade` forked, and this is the forked process
             self._records.write(*outcome)
-        os._exit(0)
+        _exit(0)
 
     def _run_asking(self) -> None:
         """Grades lines with their answers.
@@ -169,7 +169,7 @@ class GradingLoop:
             if not self._state.is_fit():
                 is_over = False
             if getpid() != self._pid:
-                os._exit(0)  # `grade` forked, and this is the forked process
+                _exit(0)  # `grade` forked, and this is the forked process
             if self._has_run and not self._asking.has_repeated:
                 self._leave()
             self._records.write(*outcome)
@@ -180,7 +180,7 @@ class GradingLoop:
     def _leave(self) -> NoReturn:
         write(self._channel, LEAVING)
         self._receive_bytes(1)  # until the supervisor ends this process
-        os._exit(0)
+        _exit(0)
 
     def _receive(self) -> bool:
         """Receives the next lines to grade. Lines are read in place, one at a time, which keeps them in the cache."""
@@ -272,7 +272,7 @@ class GradingLoop:
             await _Suspend()
         self._records.write(*outcome)
         if self._last:
-            os._exit(0)
+            _exit(0)
 
     async def _grade_line(self, line: bytes) -> Graded:
         try:
@@ -301,7 +301,7 @@ class GradingLoop:
     def _end_if_forked(self) -> None:
         """Ends this process if `grade` forked it: it has no completion."""
         if getpid() != self._pid:
-            os._exit(0)
+            _exit(0)
 
 
 class _Suspend:
@@ -314,6 +314,12 @@ class _Suspend:
 
     def __await__(self) -> Any:
         yield self._reason
+
+
+def _completions_of(threads: list[StringThread]) -> list[str] | None:
+    """The completions of a group; None if a thread has none."""
+    completions = [completion for thread in threads if (completion := _completion_of(thread)) is not None]
+    return completions if len(completions) == len(threads) else None
 
 
 def _differ(before: Context, after: Context) -> bool:

@@ -225,6 +225,21 @@ def test_what_always_ends_its_process_is_a_crash_and_others_have_scores(isolatio
     assert kinds(outcomes) == [1.0, 1.0, "crash", 1.0, "crash", "crash", 1.0]
 
 
+@BOTH
+def test_what_a_grader_replaces_of_ours_is_in_no_outcome(isolation: Any, pool: Pool) -> None:
+    source = """
+import os
+StringThread.completion = lambda thread: thread.last_content().strip()
+async def grade(thread):
+    os._exit = None
+    return len(thread.completion())
+"""
+    outcomes = score(pool, GraderSource(source, isolation), [line(" ab "), b'{"messages": []}', line("a")])
+    assert kinds(outcomes) == [2.0, "exception", 1.0]
+    assert [outcome.stdout for outcome in outcomes] == [None] * 3
+    assert [outcome.no_completion for outcome in outcomes] == [False, True, False]
+
+
 def test_a_grader_that_lets_no_process_start_is_a_crash_at_once(pool: Pool) -> None:
     body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
     began, source = time.monotonic(), GraderSource(body + _LENGTH, "batch", timeout_s=20.0)
