@@ -65,7 +65,10 @@ def combined_scorer(store: Store, pool: Pool, project: str, version: Version) ->
     """Return the scorer for a combination of graders that ask nothing; None if this version is not one."""
     if version.waits or version.config is None:
         return None
-    combine = _combine(version.config)
+    try:
+        combine = _combine(version.config)
+    except ValueError:
+        return None  # an earlier checkout took these settings: the source does not load, and the outcomes say why
     labels = {part.name: version.pinned[f"grader:{part.label['grader']}"] for part in combine.parts}
     parts = {name: PartScorer(label, _lend(store, pool, project, label)) for name, label in labels.items()}
     return CombinedScorer(combine, parts, pool.settings.text_bytes)

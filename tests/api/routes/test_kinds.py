@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from redis import Redis
 from typer.testing import CliRunner
 
 from api.intake.source_upload import CONFIG_BYTES
@@ -18,7 +19,8 @@ from gradebox.errors import GraderWarning
 from gradebox.judges.kind_source import source_of
 from models.scoring import scoring
 from sandbox.pool.pool import Pool
-from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
+from storage import redis_keys
+from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, finished, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -431,6 +433,24 @@ def test_a_combination_that_asks_no_server_scores_as_its_source_does(
     assert together == by_source
     assert {one["error"].get("cause") for one in together} >= {"unknown"}
     assert not any("score" in one and one["score"] is not None for one in together)
+
+
+def test_a_stored_combination_that_is_refused_now_gives_errors_that_say_why(
+    client: httpx.Client, service: Service, redis: Redis, worker: None
+) -> None:
+    create(client)
+    config = {"parts": {"a": "exact", "b": "exact"}, "formula": "a + b"}
+    answer_of(client.post(URL, json={"key": "both", "kind": "combine", "config": config}), 201)
+    versions = redis_keys.versions("default", "both")
+    stored: Any = redis.hget(versions, "1")
+    redis.hset(versions, "1", stored.replace(b"a + b", b"1 + 1"))
+    threads = [{"completion": "4"}] * 2
+    said = answer_of(client.post(f"{URL}/both/score", json={"threads": threads}))["outcomes"]
+    assert "formula= names no part" in said[0]["error"]["message"]
+    assert [one["error"]["kind"] for one in said] == ["exception"] * 2
+    sent = {"graders": [{"key": "both"}], "threads": threads}
+    batch = answer_of(client.post(f"{PROJECT}/batches", json=sent), 202)["id"]
+    assert finished(client, batch)["errors"] == {"exception": 2}
 
 
 def test_the_error_of_a_combination_is_as_long_as_the_settings_say(
