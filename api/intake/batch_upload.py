@@ -1,7 +1,8 @@
 """Receives the threads of a new batch, as JSON lines or as one JSON body."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain, repeat
 from typing import Annotated, NamedTuple, TypeVar, TypeVarTuple
 
@@ -187,21 +188,22 @@ class Arrival(NamedTuple):
         if begun is None:
             return await self._skip(request)
         wanted, upload = begun
-        try:
+        async with _abandoned_after_an_error(upload):
             await bodies.pour(request, self.limits.batch_bytes, upload.write, "send the rest as another batch")
             return await run_sync(self._accept, wanted, upload, terms)
-        except BaseException:
-            with CancelScope(shield=True):
-                await run_sync(upload.abandon)
-            raise
 
     async def take_body(self, request: Request) -> Batch:
         """Receives a JSON body. Raises as `take_lines` does."""
         if await run_sync(self._is_answered):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
-        taken = await self._in_turn(self._take, body)
-        return taken if isinstance(taken, Batch) else await self.take_threads_of(request, taken)
+        new, threads = await run_sync(self._parse, body)
+        if new.threads_of is not None:
+            return await self.take_threads_of(request, new)
+        terms = terms_of(new.budget, new.replies)
+        wanted, upload = await self._in_turn(self._begin, new.graders, terms)
+        async with _abandoned_after_an_error(upload):
+            return await run_sync(self._take, threads, wanted, upload, terms)
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
@@ -223,22 +225,19 @@ class Arrival(NamedTuple):
         """
         blocks, wanted, upload = await self._in_turn(begin)
         try:
-            async with watched(request) as client:
-                async for block in self.services.large_answers.stream(request, blocks):
-                    if client.is_gone():
-                        raise gone()
-                    await run_sync(upload.write, block)
-            return await run_sync(self._accept, wanted, upload, terms, feedback_of)
-        except BaseException as error:
-            with CancelScope(shield=True):
-                await run_sync(upload.abandon)
-            if isinstance(error, PayloadLost):
-                raise NotFound(f"the threads of batch {source!r} no longer exist: send them again") from error
-            raise
+            async with _abandoned_after_an_error(upload):
+                async with watched(request) as client:
+                    async for block in self.services.large_answers.stream(request, blocks):
+                        if client.is_gone():
+                            raise gone()
+                        await run_sync(upload.write, block)
+                return await run_sync(self._accept, wanted, upload, terms, feedback_of)
+        except PayloadLost as error:
+            raise NotFound(f"the threads of batch {source!r} no longer exist: send them again") from error
 
     async def _in_turn(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """Runs `work`, which may read all graders of the project, in a thread that projects share. Raises ProblemError
-        if none was free in time, and what `work` raises.
+        """Runs `work`, which may read all graders of the project, in a thread that projects share. It writes nothing to
+        the spool, which may be slow. Raises ProblemError if none was free in time, and what `work` raises.
         """
         return await self.services.reading.run(WaitingClient(), self.project, work, *args)
 
@@ -249,25 +248,21 @@ class Arrival(NamedTuple):
         wanted, upload = self._begin(new.graders, terms_of(new.budget, new.replies))
         return blocks, wanted, upload
 
-    def _take(self, body: bytes) -> Batch | NewBatch:
-        """Returns the batch; or the parsed body, if the threads are those of another batch."""
+    def _parse(self, body: bytes) -> tuple[NewBatch, list[bytes]]:
+        """Returns the parsed body and its threads; none if they are those of another batch."""
         limits = self.limits
         new = _parsed(body, limits.batch_graders)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
             raise invalid("a batch takes `threads`, or `threads_of` another batch: give one of them")
         if not has_threads:
-            return new
-        terms = terms_of(new.budget, new.replies)
-        threads = bodies.lines(new.threads, limits.batch_threads, self.services.line_bytes, "send several batches")
-        wanted, upload = self._begin(new.graders, terms)
-        try:
-            for first in range(0, len(threads), _AT_ONCE):
-                upload.write(*[line + b"\n" for line in threads[first : first + _AT_ONCE]])
-            return self._accept(wanted, upload, terms)
-        except BaseException:
-            upload.abandon()
-            raise
+            return new, []
+        return new, bodies.lines(new.threads, limits.batch_threads, self.services.line_bytes, "send several batches")
+
+    def _take(self, threads: list[bytes], wanted: list[Wanted], upload: Upload, terms: AskTerms) -> Batch:
+        for first in range(0, len(threads), _AT_ONCE):
+            upload.write(*[line + b"\n" for line in threads[first : first + _AT_ONCE]])
+        return self._accept(wanted, upload, terms)
 
     def _begin_unless_answered(
         self, graders: Sequence[GraderOf], terms: AskTerms
@@ -308,3 +303,14 @@ class Arrival(NamedTuple):
         if found is None:
             raise expired()
         return found
+
+
+@asynccontextmanager
+async def _abandoned_after_an_error(upload: Upload) -> AsyncIterator[None]:
+    """Leaves nothing of the upload if the block is cancelled or raises."""
+    try:
+        yield
+    except BaseException:
+        with CancelScope(shield=True):
+            await run_sync(upload.abandon)
+        raise

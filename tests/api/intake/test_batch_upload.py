@@ -20,6 +20,7 @@ from gradebox.schemas import ModelDefaults
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS
 from storage.models.spending import Budget
+from storage.uploads import Upload
 from tests.api.access.test_auth import LINES
 from tests.api.conftest import PROJECT, Service, answer_of, create, problem
 from tests.storage.making import wanted
@@ -90,6 +91,22 @@ def test_all_graders_of_a_project_are_read_in_a_place_that_projects_share(
         shares.leave("default", places)
         asked.result().raise_for_status()
     assert not is_early
+
+
+def test_a_slow_spool_holds_no_place_that_projects_share(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    finish, go = Upload.finish, threading.Event()
+    monkeypatch.setattr(Upload, "finish", lambda upload: (go.wait(10), finish(upload))[1])
+    with ThreadPoolExecutor(READS_AT_ONCE // 2) as others:
+        asked = [others.submit(client.post, f"{PROJECT}/batches", json=_JSON) for _ in range(READS_AT_ONCE // 2)]
+        time.sleep(0.2)
+        client.get("/reward/default/exact/info").raise_for_status()
+        are_early = any(one.done() for one in asked)
+        go.set()
+    assert not are_early
+    assert {one.result().status_code for one in asked} == {202}
 
 
 def test_the_models_that_graders_ask_through_others_are_found_in_little_memory(service: Service) -> None:
