@@ -12,11 +12,12 @@ _TIMEOUT_S = 2.0
 
 
 def link(url: str, data_dir: Path) -> str | None:
-    """The link that signs a browser in. None if the pages are off, or the API key in the data folder is not valid.
+    """The link that signs a browser in. None if the pages are off or work only below a proxy's path, or the API key in
+    the data folder is not valid.
 
     The key may have been revoked. The request is not retried, so that Ctrl-C does not have to wait.
     """
-    if os.environ.get("GRADEBOX_UI", "on") == "off":
+    if os.environ.get("GRADEBOX_UI", "on") == "off" or os.environ.get("GRADEBOX_ROOT_PATH"):
         return None
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_S)
     try:

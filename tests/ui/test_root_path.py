@@ -14,6 +14,8 @@ import pytest
 import ui
 from api.services import Services
 from api.settings import ApiSettings
+from gradebox.key_file import KEY_FILE
+from gradebox.service import sign_in
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, serving
 
 ROOT = "/team/gradebox"
@@ -89,6 +91,15 @@ def test_below_the_path_of_a_proxy_every_link_leads_to_a_page(client: httpx.Clie
         link = answer_of(client.post("/v1/me/sign-in"), 201)["path"]
         assert browse.get(f"{proxied}{link}", headers={"Sec-Fetch-Site": "none"}).url == f"{pages}/graders"
         assert browse.get(f"{proxied}/openapi.json").json()["servers"] == [{"url": ROOT}]
+
+
+def test_the_service_prints_no_link_to_pages_that_only_a_proxy_has(
+    service: Service, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / KEY_FILE).write_text(secret)
+    assert str(sign_in.link(service.url, tmp_path)).startswith(f"{service.url}/ui/enter?token=")
+    monkeypatch.setenv("GRADEBOX_ROOT_PATH", ROOT)
+    assert sign_in.link(service.url, tmp_path) is None
 
 
 def test_no_template_has_a_path_without_it() -> None:
