@@ -85,10 +85,10 @@ class Services:
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
-        self._grading = SharedThreads(Shares(GRADING_AT_ONCE, "calls that grade"))
+        self._grading = SharedThreads(Shares(GRADING_AT_ONCE, "calls that grade", instead="send a batch"))
         self._computing = SharedThreads(Shares(COMPUTING_AT_ONCE, "computations of statistics"))
         self.checking = SharedThreads(Shares(CHECKS_AT_ONCE, "checks of environment data"))
-        self.reading = SharedThreads(Shares(READS_AT_ONCE, "reads of stored data"))
+        self.reading = SharedThreads(Shares(READS_AT_ONCE, "places to read stored data or begin a batch"))
         self._look_ups = CapacityLimiter(LOOK_UPS_AT_ONCE)
 
     def _trouble(self) -> str | None:

@@ -30,13 +30,14 @@ class Shares:
     more than its share; if it waits long for that, free places are kept for it.
     """
 
-    def __init__(self, most: int, of_what: str, setting: str = "") -> None:
-        """`of_what` and `setting` are used in messages: the name of a place, and the setting that an operator may
-        raise.
+    def __init__(self, most: int, of_what: str, setting: str = "", instead: str = "") -> None:
+        """The texts are used in messages: the name of a place, the setting that an operator may raise, and what a
+        project that has its share may do instead.
         """
         self.most = most
         self._of_what = of_what
         self._setting = setting
+        self._instead = f", or {instead}" if instead else ""
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
         self._waiting: dict[str, deque[_Asked]] = {}  # the project whose turn is next is the first key
@@ -105,7 +106,7 @@ class Shares:
         if held and held + self._bounded(places) > share:
             return Busy(
                 f"this project has had all {share} {self._of_what} that it may have at once in use for {waited_s:g} s: "
-                f"projects share {self.most}. Wait for its other requests to end, or send a batch",
+                f"projects share {self.most}. Wait for its other requests to end{self._instead}",
                 is_own=True,
             )
         more = f", or have its operator raise {self._setting}" if self._setting else ""

@@ -40,8 +40,9 @@ class Pool:
         self.counts = counts or Counts()
         self.environments = EnvironmentFolders(settings)
         self.settings = settings
-        self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
-        self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
+        self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES", "send a batch")
+        of_memory = "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB", "send a batch"
+        self._memory = Shares(settings.most_memory_mb, *of_memory)
         self._ready = ReadySandboxes(backend, settings, self.counts, self._memory)
         self.counts.watch(lambda: self._ready.alive)
 

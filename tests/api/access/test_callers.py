@@ -215,7 +215,8 @@ def test_who_uses_up_the_own_share_is_told_so(
     monkeypatch.setattr(callers, "PLACE_S", 0.5)
     with slow_calls(service, secret, 16):
         answer = client.post(f"{PROJECT}/graders/slow/score", json={"threads": [{"completion": "4"}]})
-        assert "this project has had all 16 calls that grade" in problem(answer, 429, "busy")
+        said = problem(answer, 429, "busy")
+        assert "this project has had all 16 calls that grade" in said and said.endswith(", or send a batch")
         assert answer.headers["Retry-After"]
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from fastapi import Request
 
+from api.access import callers
 from api.http.problems import ProblemError
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeat
@@ -91,6 +92,20 @@ def test_all_graders_of_a_project_are_read_in_a_place_that_projects_share(
         shares.leave("default", places)
         asked.result().raise_for_status()
     assert not is_early
+
+
+def test_a_batch_that_gets_no_place_is_told_what_they_are(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    monkeypatch.setattr(callers, "PLACE_S", 0.1)
+    shares, places = service.services.reading.shares, READS_AT_ONCE // 2
+    for _ in range(places):
+        shares.ask("default", bool)
+    said = problem(client.post(f"{PROJECT}/batches", json=_JSON), 429, "busy")
+    shares.leave("default", places)
+    assert f"all {places} places to read stored data or begin a batch" in said
+    assert said.endswith("Wait for its other requests to end")
 
 
 def test_a_slow_spool_holds_no_place_that_projects_share(
