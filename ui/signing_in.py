@@ -89,8 +89,10 @@ def signed_out(request: Request) -> Response:
         dialog = rendered("_sign_in.html", fault="", next=HOME, is_dialog=True)
         return HTMLResponse(dialog, 401, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
     # The request was not executed. Its path may not be a page, so after signing in the page that sent it is shown.
-    seen = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", ""))
-    goal = seen.path.removeprefix(root_path.get()) + (f"?{seen.query}" if seen.query else "")
+    is_page = request.method == "GET"
+    seen = urlsplit(str(request.url) if is_page else request.headers.get("referer", ""))
+    path = seen.path if is_page else seen.path.removeprefix(root_path.get())
+    goal = path + (f"?{seen.query}" if seen.query else "")
     return RedirectResponse(f"{ui()}/sign-in?{urlencode({'next': goal})}", 303)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 import httpx
 import pytest
+from fastapi import Request
 
 import ui
 from api.services import Services
@@ -17,6 +18,8 @@ from api.settings import ApiSettings
 from gradebox.key_file import KEY_FILE
 from gradebox.service import sign_in
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, serving
+from ui.signing_in import signed_out
+from ui.templates import root_path
 
 ROOT = "/team/gradebox"
 _OF_CONNECTION = {"content-length", "transfer-encoding", "content-encoding", "date"}
@@ -100,6 +103,16 @@ def test_the_service_prints_no_link_to_pages_that_only_a_proxy_has(
     assert str(sign_in.link(service.url, tmp_path)).startswith(f"{service.url}/ui/enter?token=")
     monkeypatch.setenv("GRADEBOX_ROOT_PATH", ROOT)
     assert sign_in.link(service.url, tmp_path) is None
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_below_a_path_that_is_like_that_of_the_pages_one_returns_to_the_page(method: str) -> None:
+    sent = {"type": "http", "method": method, "scheme": "http", "server": ("a", 80), "path": "/ui/projects/p/models"}
+    request = Request({**sent, "query_string": b"", "headers": [(b"referer", b"http://a/ui/ui/projects/p/models")]})
+    before = root_path.set("/ui")
+    location = signed_out(request).headers["location"]
+    root_path.reset(before)
+    assert location == "/ui/ui/sign-in?next=%2Fui%2Fprojects%2Fp%2Fmodels"
 
 
 def test_no_template_has_a_path_without_it() -> None:
