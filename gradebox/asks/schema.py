@@ -56,8 +56,9 @@ def checked(schema: Any, depth: int = 0) -> None:
         if not isinstance(kind, str) or kind not in _TYPES:
             raise ValueError(f"the schema has the type {kind!r:.80}: there are {', '.join(_TYPES)}")
     for name, (form, called) in _FORMS.items():
-        if name in schema and not isinstance(schema[name], form):
-            raise ValueError(f"`{name}` of the schema is {called}, and not {schema[name]!r:.80}")
+        value = schema.get(name)
+        if name in schema and (not isinstance(value, form) or (isinstance(value, bool) and form is not bool)):
+            raise ValueError(f"`{name}` of the schema is {called}, and not {value!r:.80}")
     if not all(isinstance(name, str) for name in schema.get("required", [])):
         raise ValueError(f"`required` of the schema is a list of names, and not {schema['required']!r:.80}")
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]

@@ -56,6 +56,7 @@ def test_what_does_not_fit_is_said(value: Any, told: str) -> None:
         ({"required": [5]}, "a list of names"),
         ({"properties": {"a": {"enum": "yes"}}}, "`enum` of the schema is a list"),
         ({"minLength": "3"}, "`minLength` of the schema is a number"),
+        ({"minItems": True}, "`minItems` of the schema is a number"),
     ],
 )
 def test_a_keyword_that_is_not_checked_is_refused(schema: Any, told: str) -> None:
