@@ -24,15 +24,19 @@ def test_of_a_group_each_completion_is_combined() -> None:
 
 
 def test_an_error_is_retryable_if_a_retry_may_give_each_missing_score() -> None:
-    scored, away = Outcome(0, "a@1", 1.0, 0.1), Outcome(0, "b@1", None, 0.1, error=OutcomeError("model", "away", True))
+    scored = Outcome(0, "a@1", 1.0, 0.1)
+    away = Outcome(0, "b@1", None, 0.1, error=OutcomeError("model", "away", True, "unreachable"))
     passed_over = Outcome(0, "c@1", None, 0.1, not_applicable="no documents")
     broken = Outcome(0, "d@1", None, 0.1, error=OutcomeError("crash", "it ended"))
     for others, kind, retryable in (
         ([scored, away], "model", True),
         ([scored, away, passed_over], "model", False),
+        ([passed_over, away], "model", False),
         ([broken, away], "crash", False),
     ):
-        error = combined("whole", [1.0] * len(others), others).error
-        assert error is not None and (error.kind, error.retryable) == (kind, retryable)
+        whole = combined("whole", [1.0] * len(others), others)
+        assert whole.error is not None and whole.not_applicable is None
+        assert (whole.error.kind, whole.error.retryable) == (kind, retryable)
+        assert whole.error.cause == ("unreachable" if kind == "model" else None)
     whole = combined("whole", [1.0, 1.0], [scored, passed_over])
     assert (whole.score, whole.error, whole.not_applicable) == (None, None, "c@1: no documents")

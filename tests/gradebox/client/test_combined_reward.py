@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gradebox.client.combined_reward import combined
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, Spent
 from gradebox.schemas import BatchGrader
 
 
@@ -18,19 +18,15 @@ def of(*graders: str, weight: float = 0.5) -> list[BatchGrader]:
 
 def test_two_versions_of_a_grader_keep_both_numbers() -> None:
     parts = [
-        [Outcome(0, "polite@2", 1.0, 1.0, reason="kind", values={"length": 3.0})],
+        [Outcome(0, "polite@2", 1.0, 1.0, reason="kind", values={"length": 3.0}, spent=Spent(1, 0, 10, 1, 0.5))],
         [Outcome(0, "polite@3", 0.0, 1.0, reason="rude", values={"length": 4.0})],
-        [Outcome(0, "brief@1", 0.5, 1.0)],
+        [Outcome(0, "brief@1", 0.5, 1.0, spent=Spent(1, 1))],
     ]
     (whole,) = combined("reward", of("polite@2", "polite@3", "brief@1"), parts)
-    assert whole.values == {
-        "polite@2": 1.0,
-        "polite@2/length": 3.0,
-        "polite@3": 0.0,
-        "polite@3/length": 4.0,
-        "brief": 0.5,
-    }
+    of_versions = {"polite@2": 1.0, "polite@2/length": 3.0, "polite@3": 0.0, "polite@3/length": 4.0}
+    assert whole.values == of_versions | {"brief": 0.5}
     assert (whole.score, whole.reason) == (0.75, "polite@2: kind\npolite@3: rude")
+    assert whole.spent == Spent(2, 1, 10, 1, 0.5)
 
 
 @pytest.mark.parametrize("scores", [(100.0, 0.0), (1.0, 1.0), (100.0, -100.0), (-100.0, 0.0)])

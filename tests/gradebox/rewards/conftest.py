@@ -1,9 +1,10 @@
+import asyncio
 from uuid import uuid4
 
 import pytest
 
 import gradebox
-from gradebox import Client, GraderHandle
+from gradebox import AsyncGraderHandle, Client, GraderHandle
 from tests.gradebox.conftest import Service
 
 SAME = """
@@ -25,6 +26,12 @@ def grader(client: Client) -> GraderHandle:
     key = f"same-{uuid4().hex[:8]}"
     client.graders.create.function(key=key, fn=SAME, threads=[{"completion": "4", "metadata": {"answer": "4"}}])
     return client.graders.get(key)
+
+
+@pytest.fixture
+def awaited(service: Service, grader: GraderHandle) -> AsyncGraderHandle:
+    """The same grader, of the client that awaits."""
+    return asyncio.run(awaiting(service).graders.get(grader.key))
 
 
 def awaiting(service: Service) -> gradebox.AsyncClient:

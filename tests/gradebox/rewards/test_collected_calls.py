@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,21 +26,28 @@ def outcomes(threads: list[dict[str, Any]]) -> list[Outcome]:
 
 
 class Sent:
-    """Outcomes of threads, soon; remembers how many threads came together."""
+    """Outcomes of threads, soon; remembers how many threads came together. `made` may raise."""
 
-    def __init__(self, seconds: float = 0.0) -> None:
+    def __init__(self, seconds: float = 0.0, made: Callable[[list[dict[str, Any]]], list[Outcome]] = outcomes) -> None:
         self.sizes: list[int] = []
-        self.seconds = seconds
+        self.seconds, self._made = seconds, made
 
     def __call__(self, threads: list[dict[str, Any]]) -> list[Outcome]:
         self.sizes.append(len(threads))
         time.sleep(self.seconds)
-        return outcomes(threads)
+        return self._made(threads)
 
     async def awaited(self, threads: list[dict[str, Any]]) -> list[Outcome]:
         self.sizes.append(len(threads))
         await asyncio.sleep(self.seconds)
-        return outcomes(threads)
+        return self._made(threads)
+
+
+def refusing(error: Exception, threads: list[dict[str, Any]]) -> list[Outcome]:
+    """The outcomes; the error if there is a thread below 0."""
+    if any(float(each["completion"]) < 0 for each in threads):
+        raise error
+    return outcomes(threads)
 
 
 async def asked(send: Callable[..., Any], *threads: dict[str, Any]) -> list[Outcome | BaseException]:
@@ -75,38 +83,20 @@ def test_what_arrives_while_one_request_is_under_way_goes_with_the_next() -> Non
 
 
 def test_an_error_reaches_every_thread_of_its_request_and_no_later_one() -> None:
-    fails = threading.Event()
-    fails.set()
-
-    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        time.sleep(0.05)
-        if fails.is_set():
-            raise ConnectionError("away")
-        return outcomes(threads)
-
-    collected = CollectedCalls(send)
+    collected = CollectedCalls(Sent(0.05, partial(refusing, ConnectionError("away"))))
 
     def call(n: int) -> float | None:
         with pytest.raises(ConnectionError):
-            collected.score(thread(n))
+            collected.score(thread(-1 - n))
         return None
 
     assert in_threads(call, 8) == [None] * 8
-    fails.clear()
     assert collected.score(thread(3)).score == 3.0
 
 
 def test_awaited_calls_go_together() -> None:
-    sizes: list[int] = []
-
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        sizes.append(len(threads))
-        await asyncio.sleep(0.01)
-        if any(float(each["completion"]) < 0 for each in threads):
-            raise ConnectionError("away")
-        return outcomes(threads)
-
-    collected = AsyncCollectedCalls(send)
+    send = Sent(0.01, partial(refusing, ConnectionError("away")))
+    collected = AsyncCollectedCalls(send.awaited)
 
     async def ask() -> list[Outcome]:
         found = await asyncio.gather(*(collected.score(thread(n)) for n in range(500)))
@@ -116,7 +106,7 @@ def test_awaited_calls_go_together() -> None:
 
     for _ in range(2):  # each run has another event loop
         assert [outcome.score for outcome in asyncio.run(ask())] == list(range(500))
-    assert len(sizes) == 4
+    assert len(send.sizes) == 4
 
 
 def test_a_caller_that_gives_up_takes_nothing_from_the_others() -> None:
@@ -141,21 +131,8 @@ def refusal(request: pytest.FixtureRequest) -> Exception:
     return error
 
 
-def refusing(error: Exception, threads: list[dict[str, Any]]) -> list[Outcome]:
-    """The outcomes; the error if there is a thread below 0."""
-    if any(float(each["completion"]) < 0 for each in threads):
-        raise error
-    return outcomes(threads)
-
-
 def test_a_thread_that_is_refused_takes_no_score_of_others(refusal: Exception) -> None:
-    begun = threading.Event()
-
-    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        begun.wait(0.2)  # so that the others go together
-        return refusing(refusal, threads)
-
-    collected = CollectedCalls(send)
+    collected = CollectedCalls(Sent(0.05, partial(refusing, refusal)))
 
     def call(n: int) -> float | None:
         try:
@@ -168,27 +145,17 @@ def test_a_thread_that_is_refused_takes_no_score_of_others(refusal: Exception) -
 
 
 def test_an_awaited_thread_that_is_refused_takes_no_score_of_others(refusal: Exception) -> None:
-    sizes: list[int] = []
-
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        sizes.append(len(threads))
-        return refusing(refusal, threads)
-
-    found = asyncio.run(asked(send, *(thread(-n if n == 5 else n) for n in range(8))))
+    send = Sent(made=partial(refusing, refusal))
+    found = asyncio.run(asked(send.awaited, *(thread(-n if n == 5 else n) for n in range(8))))
     assert [each.score if isinstance(each, Outcome) else each for each in found] == [0, 1, 2, 3, 4, refusal, 6, 7]
-    assert sizes == [8, 4, 4, 2, 1, 1, 2]
+    assert send.sizes == [8, 4, 4, 2, 1, 1, 2]
 
 
 @pytest.mark.parametrize("status", [401, 429, 503])
 def test_an_error_that_concerns_all_is_not_tried_again(status: int) -> None:
-    sizes: list[int] = []
-
-    async def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        sizes.append(len(threads))
-        raise problem(status)
-
-    assert [type(each) for each in asyncio.run(asked(send, *map(thread, range(4))))] == [ApiError] * 4
-    assert sizes == [4]
+    send = Sent(made=partial(refusing, problem(status)))
+    assert [type(each) for each in asyncio.run(asked(send.awaited, *map(thread, range(-4, 0))))] == [ApiError] * 4
+    assert send.sizes == [4]
 
 
 def test_what_is_no_thread_is_refused_before_it_joins_others() -> None:
@@ -280,19 +247,11 @@ def test_a_fork_sends_no_calls_of_its_parent() -> None:
 
 
 def test_an_answer_without_all_outcomes_is_an_error_of_each_caller() -> None:
-    begun = threading.Event()
-
-    def send(threads: list[dict[str, Any]]) -> list[Outcome]:
-        begun.wait(0.1)  # so that the others go together
-        return outcomes(threads)[1:]
-
-    async def send_awaited(threads: list[dict[str, Any]]) -> list[Outcome]:
-        return outcomes(threads)[1:]
-
+    send = Sent(0.05, lambda threads: outcomes(threads)[1:])
     collected = CollectedCalls(send)
     calls = [in_background(lambda: collected.score(thread(1))) for _ in range(3)]
     assert [type(call.exception(10)) for call in calls] == [ValueError] * 3
-    awaited = asyncio.run(asyncio.wait_for(asked(send_awaited, *map(thread, range(3))), 10))
+    awaited = asyncio.run(asyncio.wait_for(asked(send.awaited, *map(thread, range(3))), 10))
     assert [type(each) for each in awaited] == [ValueError] * 3
 
 

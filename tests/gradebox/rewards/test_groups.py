@@ -59,10 +59,7 @@ def test_each_generation_of_a_prompt_has_its_own_reward(shortest: GraderHandle) 
 
 
 def test_awaited(service: Service, shortest: GraderHandle) -> None:
-    async def reward(**arguments: Any) -> list[float | None]:
-        async with awaiting(service) as client:
-            return await (await client.graders.get(shortest.key)).as_trl_reward()(**arguments)
-
+    reward = asyncio.run(awaiting(service).graders.get(shortest.key)).as_trl_reward()
     assert calculate_rewards(reward, INPUTS, COMPLETIONS) == REWARDS
 
 
@@ -81,23 +78,20 @@ def test_what_ends_a_group_costs_that_group(shortest: GraderHandle) -> None:
     assert [None if math.isnan(reward) else reward for reward in rewards] == [2.0, 1.0, 0.0, None, None, None]
 
 
-class Trainer:
-    """A trainer with the method `log_metric`."""
+class Trainer(dict[str, float]):
+    """A trainer with the method `log_metric`. It holds the metrics."""
 
     num_generations = 3
 
-    def __init__(self) -> None:
-        self.metrics: dict[str, float] = {}
-
     def log_metric(self, name: str, value: float) -> None:
-        self.metrics[name] = value
+        self[name] = value
 
 
 def test_equal_prompts_that_follow_each_other_are_groups_of_their_own(shortest: GraderHandle) -> None:
     trainer = Trainer()
     reward = shortest.as_trl_reward()
     assert reward(prompts=["a?"] * 6, completions=COMPLETIONS, log_metric=trainer.log_metric) == REWARDS
-    assert trainer.metrics[f"{shortest.key}/size"] == 3.0
+    assert trainer[f"{shortest.key}/size"] == 3.0
 
 
 def test_a_part_of_the_generations_of_a_prompt_is_refused(shortest: GraderHandle) -> None:
@@ -108,10 +102,7 @@ def test_a_part_of_the_generations_of_a_prompt_is_refused(shortest: GraderHandle
 def _verl(reward: Any, completions: list[str], infos: list[dict[str, Any]]) -> list[float]:
     count = len(completions)
     scores: list[float] = reward(
-        data_sources=["gsm8k"] * count,
-        solution_strs=completions,
-        ground_truths=["4"] * count,
-        extra_infos=infos,
+        data_sources=["gsm8k"] * count, solution_strs=completions, ground_truths=["4"] * count, extra_infos=infos
     )
     return scores
 
@@ -136,20 +127,11 @@ def test_samples_of_verl_that_may_be_of_any_prompt_are_refused(shortest: GraderH
 
 
 def test_who_scores_one_completion_at_a_time_is_refused(service: Service, shortest: GraderHandle) -> None:
-    with pytest.raises(ValueError, match="batched=True"):
-        shortest.as_verl_compute_score()
-    with pytest.raises(ValueError, match="verifiers gives it one at a time"):
-        shortest.as_verifiers_reward()
-
-    async def refused() -> None:
-        async with awaiting(service) as client:
-            found = await client.graders.get(shortest.key)
-            with pytest.raises(ValueError, match="batched=True"):
-                found.as_verl_compute_score()
-            with pytest.raises(ValueError, match="verifiers gives it one at a time"):
-                found.as_verifiers_reward()
-
-    asyncio.run(refused())
+    for grader in (shortest, asyncio.run(awaiting(service).graders.get(shortest.key))):
+        with pytest.raises(ValueError, match="batched=True"):
+            grader.as_verl_compute_score()
+        with pytest.raises(ValueError, match="verifiers gives it one at a time"):
+            grader.as_verifiers_reward()
 
 
 def test_outcomes_come_back_to_the_places_of_their_threads() -> None:

@@ -14,10 +14,8 @@ import numpy
 import pytest
 
 import gradebox
-from gradebox import Client, GraderHandle, StringThread
+from gradebox import AsyncGraderHandle, Client, GraderHandle, StringThread
 from gradebox.rewards import trl
-from tests.gradebox.conftest import Service
-from tests.gradebox.rewards.conftest import awaiting
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -277,9 +275,8 @@ def test_a_reward_works_after_a_fork(grader: GraderHandle) -> None:
     assert [mine, *(told.get() for _ in children)] == [[1.0, 0.0, 1.0, 0.0]] * 4
 
 
-def test_an_awaited_reward_works_in_any_event_loop(service: Service, grader: GraderHandle) -> None:
-    client = awaiting(service)
-    reward = asyncio.run(client.graders.get(grader.key)).as_trl_reward()
+def test_an_awaited_reward_works_in_any_event_loop(awaited: AsyncGraderHandle) -> None:
+    reward = awaited.as_trl_reward()
     assert [asyncio.run(ask(reward, said)) for said in ("4", "5", "4")] == [[1.0], [0.0], [1.0]]
 
 
@@ -320,14 +317,10 @@ def test_means_of_values_are_metrics(
     assert look_up.call_count < 4  # a look-up takes half a millisecond
 
 
-def test_a_reward_that_is_awaited_can_be_pickled(service: Service, grader: GraderHandle) -> None:
-    handle = asyncio.run(awaiting(service).graders.get(grader.key))
-    again = pickle.loads(pickle.dumps(handle))
+def test_a_reward_that_is_awaited_can_be_pickled(awaited: AsyncGraderHandle, grader: GraderHandle) -> None:
+    again = pickle.loads(pickle.dumps(awaited))
     assert asyncio.run(ask(again.as_trl_reward(), "4", "5")) == [1.0, 0.0]
-    assert (
-        cloudpickle.loads(cloudpickle.dumps(grader)).score([{"completion": "5", "metadata": {"answer": "4"}}])[0].score
-        == 0
-    )
+    assert ask(cloudpickle.loads(cloudpickle.dumps(grader)).as_trl_reward(), "5") == [0.0]
 
 
 def test_a_reward_works_in_a_process_that_is_spawned(grader: GraderHandle) -> None:

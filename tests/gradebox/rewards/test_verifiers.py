@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gradebox import GraderHandle, Outcome, ScoreMissing, StringThread
+from gradebox import AsyncGraderHandle, GraderHandle, Outcome, ScoreMissing, StringThread
 from gradebox.client.reward_functions import RewardFunctions
 from gradebox.client.thread_line import Thread
 from gradebox.errors import TooLarge
 from gradebox.rewards import verifiers
-from tests.gradebox.conftest import Service
-from tests.gradebox.rewards.conftest import awaiting
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -50,11 +48,8 @@ class Trace(BaseModel):
 
 
 def trace(said: str) -> Trace:
-    messages = [
-        Message(role="user", content=[{"type": "text", "text": "2+2?"}]),
-        Message(role="assistant", content=said),
-    ]
-    return Trace(task=Task(data=TaskData(prompt="2+2?")), messages=messages)
+    asked = Message(role="user", content=[{"type": "text", "text": "2+2?"}])
+    return Trace(task=Task(data=TaskData(prompt="2+2?")), messages=[asked, Message(role="assistant", content=said)])
 
 
 def invoke(fn: Callable[..., Any], available: dict[str, Any]) -> Any:
@@ -227,13 +222,8 @@ def test_tool_calls_are_objects(grader: GraderHandle) -> None:
     assert (call.name, call.arguments, call.result) == ("add", {}, "4")
 
 
-def test_awaited(service: Service, grader: GraderHandle) -> None:
-    async def ask() -> list[Any]:
-        async with awaiting(service) as client:
-            reward = (await client.graders.get(grader.key)).as_verifiers_reward()
-            return await score(reward, *[trace("4"), trace("5")] * 200)
-
-    assert asyncio.run(ask()) == [1.0, 0.0] * 200
+def test_awaited(awaited: AsyncGraderHandle) -> None:
+    assert asyncio.run(score(awaited.as_verifiers_reward(), *[trace("4"), trace("5")] * 200)) == [1.0, 0.0] * 200
 
 
 def test_verifiers_itself(grader: GraderHandle) -> None:

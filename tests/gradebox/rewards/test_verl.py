@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradebox import Client, GraderHandle, ScoreMissing
-from tests.gradebox.conftest import Service
-from tests.gradebox.rewards.conftest import awaiting
+from gradebox import AsyncGraderHandle, Client, GraderHandle, ScoreMissing
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -42,13 +40,8 @@ def test_one_sample_at_a_time(grader: GraderHandle) -> None:
     assert compute_score("gsm8k", "4", "4", {"answer": "4"}) == 1.0
 
 
-def test_awaited(service: Service, grader: GraderHandle) -> None:
-    async def ask() -> list[float]:
-        async with awaiting(service) as client:
-            compute_score = (await client.graders.get(grader.key)).as_verl_compute_score()
-            return await run_all(compute_score, ["4", "5"] * 50)
-
-    assert asyncio.run(ask()) == [1.0, 0.0] * 50
+def test_awaited(awaited: AsyncGraderHandle) -> None:
+    assert asyncio.run(run_all(awaited.as_verl_compute_score(), ["4", "5"] * 50)) == [1.0, 0.0] * 50
 
 
 def test_a_batch_at_once(grader: GraderHandle) -> None:
