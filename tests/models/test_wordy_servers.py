@@ -1,11 +1,8 @@
 """Servers that send little but what stands around a body must not block the event loop of all projects."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import repeat
-from socket import create_server, socket
-from threading import Thread
 from time import monotonic
 
 import pytest
@@ -13,37 +10,13 @@ import pytest
 from models.errors import AskFailed
 from models.servers.client import ModelClient
 from models.settings import ModelSettings
+from tests.answering import answering
 from tests.models.registered import model_at
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=4096, model_connect_s=2)
 BODY = b'{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}'
 CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-@contextmanager
-def answering(parts: Callable[[], Iterable[bytes]]) -> Iterator[str]:
-    """The base URL of a server that sends these parts to everybody, until nobody reads them."""
-
-    def answer(connection: socket) -> None:
-        with connection:
-            connection.recv(1 << 16)
-            try:
-                for part in parts():
-                    connection.sendall(part)
-            except OSError:  # the client has closed
-                pass
-
-    def accept() -> None:
-        try:
-            while True:
-                Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
-        except OSError:  # closed below
-            pass
-
-    with create_server(("127.0.0.1", 0)) as listening:
-        Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
 
 
 def ask(base_url: str) -> tuple[str, float]:
@@ -80,9 +53,9 @@ def ask(base_url: str) -> tuple[str, float]:
     ],
 )
 def test_the_answer_is_broken_off_and_others_go_on(parts: Callable[[], Iterable[bytes]]) -> None:
-    with answering(parts) as base_url:
+    with answering(parts) as url:
         began = monotonic()
-        said, blocked = ask(base_url)
+        said, blocked = ask(f"{url}/v1")
     assert "was not read" in said or "not HTTP" in said
     assert monotonic() - began < 4
     assert blocked < 1.5
@@ -92,9 +65,7 @@ def test_the_answer_is_broken_off_and_others_go_on(parts: Callable[[], Iterable[
     "parts",
     [
         pytest.param(lambda: [CONTINUE * 3, CHUNKED, b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)], id="some interim"),
-        pytest.param(
-            lambda: [CHUNKED, *(b"1\r\n%c\r\n" % byte for byte in BODY), b"0\r\n\r\n"], id="a short body in bytes"
-        ),
+        pytest.param(lambda: [CHUNKED, *(b"1\r\n%c\r\n" % each for each in BODY), b"0\r\n\r\n"], id="a body in bytes"),
         pytest.param(
             lambda: [CHUNKED, *[b"400\r\n" + b" " * 1024 + b"\r\n"] * 2000, b"42\r\n%b\r\n0\r\n\r\n" % BODY],
             id="a long body in usual chunks",
@@ -103,5 +74,5 @@ def test_the_answer_is_broken_off_and_others_go_on(parts: Callable[[], Iterable[
 )
 def test_an_honest_answer_is_read(parts: Callable[[], Iterable[bytes]]) -> None:
     assert len(BODY) == 0x42
-    with answering(parts) as base_url:
-        assert ask(base_url)[0] == "yes"
+    with answering(parts) as url:
+        assert ask(f"{url}/v1")[0] == "yes"

@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import inf, nan
 from pathlib import Path
@@ -38,9 +36,9 @@ from gradebox.errors import (
     TooLarge,
     ValidationError,
 )
+from tests.answering import answering
 from tests.gradebox.making import JSON_LINES
 
-PROJECT = b'{"key": "default", "created_at": "2026-01-01T00:00:00Z"}'
 LIST = grader_calls.list_graders("default")
 URL = "http://127.0.0.1:8000"
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -64,6 +62,10 @@ def recorded(answer: httpx.Response) -> tuple[Handler, list[httpx.Request]]:
         return answer
 
     return handler, seen
+
+
+def lines(body: bytes) -> httpx.Response:
+    return httpx.Response(200, headers=JSON_LINES, content=body)
 
 
 def problem(status: int, name: str, **more: object) -> httpx.Response:
@@ -111,10 +113,7 @@ def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
     [
         (httpx.Response(200, text="<html>"), "is the URL that of a gradebox service"),
         (httpx.Response(404, text="nginx"), "is the URL that of a gradebox service"),
-        (
-            httpx.Response(301, headers={"Location": "https://here.example/v1"}),
-            "redirects to 'https://here.example/v1'",
-        ),
+        (httpx.Response(301, headers={"Location": "https://a.example/v1"}), "redirects to 'https://a.example/v1'"),
         (httpx.Response(407, text="squid"), "wants a user and a password"),
         (httpx.Response(413, html="nginx"), "client_max_body_size"),
         (httpx.Response(504, html="nginx"), "raise the proxy's timeout"),
@@ -137,10 +136,7 @@ REVOKE, TWO = access_calls.revoke_key("k"), batch_calls.threads_at("default", "b
         *((call, SIGN_IN) for call in (REVOKE, collection.graders.delete("default", "g"), TWO)),
         *((TWO, page) for page in (UNTYPED, PLAIN)),  # two lines, as of two threads
         *((REVOKE, httpx.Response(200, content=body)) for body in (b'{"login": true}', b"")),  # as nginx's `return 200`
-        *(
-            (TWO, httpx.Response(200, headers=JSON_LINES, content=body))
-            for body in (b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n")
-        ),
+        *((TWO, lines(body)) for body in (b"", b'{"id":', b'{"id": 1}\n', b'{"id": 1}\n{"id"', b"{}\n{}\n{}\n")),
     ],
 )
 def test_a_page_to_sign_in_or_other_threads_than_were_asked_for_are_no_answer(
@@ -199,10 +195,8 @@ def test_a_batch_names_its_graders_and_their_weights_in_one_order() -> None:
 
 
 def test_threads_join_the_other_members_of_a_body() -> None:
-    assert json.loads(grader_calls.score("p", "k", 3, [b'{"a":1}', b"{}"]).body or b"") == {
-        "version": 3,
-        "threads": [{"a": 1}, {}],
-    }
+    body = grader_calls.score("p", "k", 3, [b'{"a":1}', b"{}"]).body
+    assert json.loads(body or b"") == {"version": 3, "threads": [{"a": 1}, {}]}
     assert json.loads(grader_calls.score("p", "k", None, [b"{}"]).body or b"") == {"threads": [{}]}
 
 
@@ -309,17 +303,11 @@ def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) ->
 
 
 def test_a_service_without_tls_is_told_from_none() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as plain:
-        port = plain.getsockname()[1]
-
-        def answer() -> None:
-            with plain.accept()[0] as connection:
-                connection.recv(1024)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-        threading.Thread(target=answer).start()
-        with pytest.raises(ConnectionFailed, match=f"speaks no TLS: try http://127.0.0.1:{port}"):
-            Transport(Rules(f"https://127.0.0.1:{port}", "k", 5.0)).send(LIST)
+    with (
+        answering(lambda: [b"HTTP/1.1 400 Bad Request\r\n\r\n"]) as url,
+        pytest.raises(ConnectionFailed, match=f"speaks no TLS: try {url}"),
+    ):
+        Transport(Rules(url.replace("http", "https"), "k", 5.0)).send(LIST)
 
 
 def test_a_certificate_of_an_own_authority_needs_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,21 +355,6 @@ def test_the_tries_have_an_end(pauses: list[float], retry_s: float, least: int) 
     assert sum(pauses) == pytest.approx(retry_s)
 
 
-def test_the_tries_end_on_time_if_each_takes_long(pauses: list[float]) -> None:
-    requests = list[httpx.Request]()
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        pauses.append(4.0)
-        raise httpx.ConnectTimeout("timed out")
-
-    sender = transport(handler)
-    sender.rules.reached = True
-    with pytest.raises(ConnectionFailed, match="no service answers"):
-        sender.send(LIST)
-    assert len(requests) == 4  # the first failure, and those within ten seconds from then
-
-
 def test_the_tries_end_with_the_time_of_the_caller(pauses: list[float]) -> None:
     handler, seen = recorded(problem(503, "unavailable"))
     with pytest.raises(ApiError, match="do this"):
@@ -414,21 +387,29 @@ def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
     assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for 120 s in all"
 
 
-@pytest.mark.parametrize(("retry_s", "requests"), [(5, 1), (16, 4)])
-def test_a_machine_that_is_away_is_waited_for_too(
-    pauses: list[float], caplog: pytest.LogCaptureFixture, retry_s: float, requests: int
-) -> None:
-    """Nothing refuses a connection there: an answer just does not come, in the five seconds that each try takes."""
+@pytest.mark.parametrize(
+    ("failure", "takes_s", "retry_s", "requests", "said"),
+    [
+        (httpx.ReadTimeout, 5, 5, 1, "longer than 5 s to answer"),
+        (httpx.ReadTimeout, 5, 16, 4, "longer than 5 s to answer"),
+        (httpx.ConnectTimeout, 4, rules.RETRY_S, 4, "no service answers"),  # the first, and those within ten seconds
+    ],
+)
+def test_a_machine_that_is_away_is_waited_for_in_time(
+    failure: type[httpx.TimeoutException], takes_s: float, retry_s: float, requests: int, said: str,
+    pauses: list[float], caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Nothing refuses a connection there: an answer just does not come, in the seconds that each try takes."""
     count = list[int]()
 
     def handler(_: httpx.Request) -> httpx.Response:
         count.append(1)
-        pauses.append(5.0)
-        raise httpx.ReadTimeout("")
+        pauses.append(takes_s)
+        raise failure("")
 
     sender = transport(handler, retry_s=retry_s)
     sender.rules.reached = True
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(ConnectionFailed, match=said):
         sender.send(LIST)
     assert len(count) == requests
     assert len(caplog.records) == (requests > 1)
@@ -454,22 +435,15 @@ def test_an_answer_that_takes_too_long_says_what_to_do(failure: type[httpx.Timeo
 
 @pytest.mark.parametrize("awaits", [False, True])
 def test_an_answer_that_trickles_takes_too_long(awaits: bool) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as trickling:
-        url = f"http://127.0.0.1:{trickling.getsockname()[1]}"
-        is_over = threading.Event()
+    def parts() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n["
+        for _ in range(39):
+            threading.Event().wait(0.05)
+            yield b" "
 
-        def answer() -> None:
-            with trickling.accept()[0] as connection, suppress(OSError):
-                connection.recv(4096)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n[")
-                for _ in range(39):
-                    is_over.wait(0.05)
-                    connection.sendall(b" ")
-
-        threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(ConnectionFailed, match=r"longer than 0\.2 s to answer \(the answer trickles\)"):
-            send(awaits, Rules(url, "k", 0.2, retry_s=0), None, LIST)
-        is_over.set()
+    told = r"longer than 0\.2 s to answer \(the answer trickles\)"
+    with answering(parts) as url, pytest.raises(ConnectionFailed, match=told):
+        send(awaits, Rules(url, "k", 0.2, retry_s=0), None, LIST)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://[::1"])

@@ -1,14 +1,13 @@
 """Tests of answers to the request for a reward server's description. tests/models has those of permitted addresses."""
 
 import asyncio
-import socket
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from api.dialects.adaptive.reward_info import described
 from api.dialects.adaptive.types import RemoteEnvTestOffline
 from models.settings import ModelSettings
+from tests.answering import answering
 
 
 @pytest.mark.parametrize(
@@ -22,18 +21,11 @@ from models.settings import ModelSettings
     ],
 )
 def test_another_answer_is_told_without_what_it_holds(answer: bytes, told: str) -> None:
-    def serve() -> bytes:
-        connection, _ = listening.accept()
-        with connection:
-            request = connection.recv(65_536)
-            connection.sendall(b"HTTP/1.1 " + answer)
-        return request
-
-    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
-        place = f"127.0.0.1:{listening.getsockname()[1]}"
-        request = threads.submit(serve)
-        found = asyncio.run(described(f"http://{place}/base/", ModelSettings(model_hosts=(place,))))
-        assert request.result().startswith(b"GET /base/info HTTP/1.1\r\n")
+    heard: list[bytes] = []
+    with answering(lambda: [b"HTTP/1.1 " + answer], heard) as url:
+        settings = ModelSettings(model_hosts=(url.removeprefix("http://"),))
+        found = asyncio.run(described(f"{url}/base/", settings))
+    assert heard[0].startswith(b"GET /base/info HTTP/1.1\r\n")
     assert isinstance(found, RemoteEnvTestOffline)
     assert told in found.error
     assert "secret" not in found.error
