@@ -15,7 +15,7 @@ from gradebox import Client, Score, StringThread, checks, evaluators, judges, te
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
 from gradebox.trials import trials
-from tests.gradebox.conftest import Service
+from tests.gradebox.conftest import Service, scored
 from tests.models.test_kinds import replied
 
 PAGE = (Path(__file__).parents[2] / "docs" / "judges-from-elsewhere.md").read_text(encoding="utf-8")
@@ -50,13 +50,8 @@ def answered(request: dict[str, Any]) -> Any:
 
 
 def test_every_section_has_its_rows() -> None:
-    assert {name: len(rows) for name, rows in SECTIONS.items()} == {
-        "unitxt": 9,
-        "EvalAssist": 7,
-        "Adaptive": 5,
-        "afnio": 7,
-        "Puck": 7,
-    }
+    rows = {name: len(section) for name, section in SECTIONS.items()}
+    assert rows == {"unitxt": 9, "EvalAssist": 7, "Adaptive": 5, "afnio": 7, "Puck": 7}
 
 
 @pytest.mark.parametrize("snippet", [snippet for snippet in JUDGES if not snippet.startswith("batch.")])
@@ -86,8 +81,7 @@ def client(service: Service) -> Iterator[Client]:
 def test_an_interval_is_of_a_batch(client: Client) -> None:
     (snippet,) = (snippet for snippet in JUDGES if snippet.startswith("batch."))
     client.graders.create.function(key="long", fn="async def grade(t): return len(t.completion())")
-    batch = client.batches.create("long", [{"completion": "x" * n} for n in (1, 2, 4, 8)])
-    batch.wait(progress=False)
+    batch = scored(client, "long", [{"completion": "x" * n} for n in (1, 2, 4, 8)])
     found = eval(snippet, {"batch": batch})
     assert (found.method, found.low < 3.75 < found.high) == ("bca", True)
 

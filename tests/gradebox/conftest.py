@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from gradebox.client import Client
+from gradebox.client import BatchHandle, Client
+from gradebox.client.grader_names import GraderChoice
 from tests.commands import run_command
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +62,13 @@ class Service:
 def client(service: Service) -> Iterator[Client]:
     with service.client() as client:
         yield client
+
+
+def scored(client: Client, graders: GraderChoice, threads: Any) -> BatchHandle:
+    """A batch of these threads that is over."""
+    batch = client.batches.create(graders, threads)
+    batch.wait(progress=False, timeout=90)
+    return batch
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from gradebox import Client, NotApplicable, Score, StringThread
 from gradebox.client import GraderHandle
 from gradebox.errors import ApiError
-from tests.gradebox.conftest import Service
+from tests.gradebox.conftest import Service, scored
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -117,8 +117,7 @@ def test_what_is_no_group_is_refused_before_it_is_sent(grader: GraderHandle, wro
 
 def test_a_batch_of_groups(client: Client, grader: GraderHandle) -> None:
     groups = [[thread("x" * (n % 7 + 1)), thread("x" * 4)] for n in range(300)]
-    batch = client.batches.create(grader.key, [*groups, [thread("a"), thread("")]])
-    batch.wait(progress=False)
+    batch = scored(client, grader.key, [*groups, [thread("a"), thread("")]])
     outcomes = list(batch.outcomes())
     assert (batch.done, batch.scored, batch.not_applicable, batch.errors) == (301, 300, 1, {})
     for n, outcome in enumerate(outcomes[:300]):

@@ -11,7 +11,7 @@ import pytest
 
 import gradebox
 from gradebox import AsyncClient, Client, ValidationError
-from tests.gradebox.conftest import Service
+from tests.gradebox.conftest import Service, scored
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -39,8 +39,7 @@ def key() -> str:
 
 def test_a_function_with_what_it_uses_scores_a_batch(client: Client, key: str) -> None:
     client.graders.create.python(key=key, fn=mine, description="equality", threads=ROWS)
-    batch = client.batches.create(key, [*ROWS, {"completion": "four", "metadata": {"answer": "4"}}])
-    batch.wait(progress=False)
+    batch = scored(client, key, [*ROWS, {"completion": "four", "metadata": {"answer": "4"}}])
     assert [outcome.score for outcome in batch.outcomes()] == [1.0, 0.0, 1.0]
 
 

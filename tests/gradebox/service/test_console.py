@@ -19,7 +19,7 @@ from gradebox.service import console
 from gradebox.service.console import Console
 from gradebox.service.logs import LogSettings
 from gradebox.service.tail import Tail
-from tests.gradebox.conftest import ROOT
+from tests.gradebox.conftest import ROOT, scored
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -66,8 +66,7 @@ def test_a_person_reads_a_line_for_each_batch_and_each_warning(tmp_path: Path) -
     url = terminal.url()
     with Client(url, (tmp_path / "api-key").read_text().strip()) as client:
         client.graders.create.function(key="half", fn=HALF)
-        batch = client.batches.create("half", [{"completion": "a"}] * 20 + [{"completion": ""}])
-        batch.wait(progress=False, timeout=30)
+        batch = scored(client, "half", [{"completion": "a"}] * 20 + [{"completion": ""}])
     shown = terminal.stop()
     time = r"\d\d:\d\d:\d\d  "
     assert re.search(rf"^{time}batch {batch.id} accepted: 21 completions for half@1$", shown, re.M), shown

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from gradebox.client.thread_line import Thread
 from gradebox.errors import ApiError, Conflict, GradeboxError, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome, details_of
-from tests.gradebox.conftest import ROOT, Service
+from tests.gradebox.conftest import ROOT, Service, scored
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -65,12 +65,6 @@ def threads(number: int, polite: int) -> list[dict[str, Any]]:
         }
         for n in range(number)
     ]
-
-
-def scored(client: Client, graders: str | list[str], sent: Sequence[Thread]) -> BatchHandle:
-    batch = client.batches.create(graders, sent)
-    batch.wait(progress=False, timeout=90)
-    return batch
 
 
 def given(batch: BatchHandle | None) -> list[Outcome]:
@@ -220,10 +214,8 @@ def test_a_model_that_fails_is_not_taken_for_a_judge_without_faults(
 ) -> None:
     batch = scored(client, "polite", threads(6, 4))
     server.script = replace(server.script, behave="status", status=401)
-    with pytest.raises(
-        GradeboxError,
-        match=r"the model gave no feedback: 2 outcomes of batch .* are errors, the first: the server answered 401",
-    ):
+    said = r"the model gave no feedback: 2 outcomes of batch .* are errors, the first: the server answered 401"
+    with pytest.raises(GradeboxError, match=said):
         client.graders.suggest("polite", batch=batch, labels="metadata.gold", model="m")
     arguments = ("--model", "m", "--of", "judge", "--labels", "metadata.gold", "--project", client.project)
     assert "the model gave no feedback" in service.refused("batches", "feedback", batch.id, *arguments)
@@ -336,9 +328,8 @@ def test_the_client_that_awaits_does_the_same(client: Client, service: Service) 
 
 def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
     batch = scored(client, "polite", threads(30, 2))
-    client.models.create(
-        "narrow", base_url=server.base_url, model="n", max_concurrency=2, input_price=1_000, output_price=2_000
-    )
+    prices: dict[str, Any] = {"input_price": 1_000, "output_price": 2_000}
+    client.models.create("narrow", base_url=server.base_url, model="n", max_concurrency=2, **prices)
     server.script = replace(server.script, latency_s=0.05)
     before = len(server.bodies)
     outcomes = given(batch.feedback("narrow", budget=BatchBudget(usd=0.1)))

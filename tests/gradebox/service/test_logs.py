@@ -14,7 +14,7 @@ import pytest
 
 from gradebox.client import Client
 from gradebox.service.logs import LONGEST, Sparing, escaped
-from tests.gradebox.conftest import ROOT, Service, serving
+from tests.gradebox.conftest import ROOT, Service, scored, serving
 
 _ROUTES_OF_WRONG_KEYS = 5
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\r\n\u202egnp\u2028\x9b1m"
@@ -138,8 +138,7 @@ async def grade(thread):
         client.graders.create.function(key="g", fn=source, description="marker-description")
         client.score("g", threads)
         lines = [json.dumps(line).encode() for line in (*threads, {"marker-bad": 1})]
-        batch = client.batches.create("g", io.BytesIO(b"\n".join(lines)))
-        batch.wait(progress=False, timeout=60)
+        batch = scored(client, "g", io.BytesIO(b"\n".join(lines)))
         headers = {"Authorization": "Bearer gbx_marker-wrong"}
         httpx.get(f"{service.url}/v1/projects/marker-path/graders?marker=marker-query", headers=headers)
         headers["Authorization"] = f"Bearer {service.key}"

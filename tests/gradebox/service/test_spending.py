@@ -10,7 +10,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox import Client
 from gradebox.schemas import Spending
-from tests.gradebox.conftest import Service
+from tests.gradebox.conftest import Service, scored
 from tests.gradebox.service.test_asking_batches import JUDGE, REPLY, threads
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -37,8 +37,7 @@ def client(service: Service, server: ModelServer) -> Iterator[Client]:
 
 def done(client: Client, sent: list[dict[str, object]]) -> tuple[Spending, list[float], Counter[str | None]]:
     """The spending of a batch of these threads, the cost of each outcome, and the causes of errors."""
-    batch = client.batches.create("polite", sent)
-    batch.wait(progress=False, timeout=90)
+    batch = scored(client, "polite", sent)
     spent = batch.summary[0].spent
     assert spent is not None
     outcomes = list(batch.outcomes())
