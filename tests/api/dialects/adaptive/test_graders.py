@@ -72,9 +72,7 @@ def test_the_client_that_awaits_does_the_same(service: Service, project: str) ->
 
 
 def test_source_as_a_string_is_kept_verbatim(sdk: "Adaptive") -> None:
-    source = (
-        "import re  # π\n\n\nasync def grade(thread):\n    return float(len(re.findall('4', thread.completion())))\n"
-    )
+    source = "import re  # π\n\n\nasync def grade(t):\n    return float(len(re.findall('4', t.completion())))\n"
     assert function(sdk, fn=source).grader_config.source_code == source
 
 
@@ -319,9 +317,8 @@ def test_an_update_keeps_the_settings_that_the_sdk_does_not_have(
         key="b", criteria="x", judge_model="a-judge", template_variables={"tone": "dry"}, temperature=None, seed=3
     )
     threads: list[Thread] = [{"prompt": "q", "completion": "a", "metadata": {"found": []}}]
-    client.graders.create.context_relevancy(
-        key="c", judge_model="a-judge", documents="metadata.found", seed=3, threads=threads
-    )
+    of_documents: dict[str, Any] = {"judge_model": "a-judge", "documents": "metadata.found", "seed": 3}
+    client.graders.create.context_relevancy(key="c", threads=threads, **of_documents)
     judge = {"model": "a-judge", "criteria": "y", "examples": [], "systemTemplate": "{{criteria}}", "userTemplate": "u"}
     prebuilt = {"key": "CONTEXT_RELEVANCY", "model": "b-judge"}
     client.models.create("b-judge", base_url=server.base_url, model="m")
@@ -330,17 +327,10 @@ def test_an_update_keeps_the_settings_that_the_sdk_does_not_have(
         assert "errors" not in ask(UPDATE, p=project, k=key, i={"graderConfig": config})
 
     of_judge, of_prebuilt = (client.graders.versions(key)[-1].config or {} for key in ("b", "c"))
-    assert {name: of_judge[name] for name in ("criteria", "template_variables", "temperature", "seed")} == {
-        "criteria": "y",
-        "template_variables": {"tone": "dry"},
-        "temperature": None,
-        "seed": 3,
-    }
-    assert (of_prebuilt["judge_model"], of_prebuilt["documents"], of_prebuilt["seed"]) == (
-        "b-judge",
-        "metadata.found",
-        3,
-    )
+    kept: dict[str, Any] = {"template_variables": {"tone": "dry"}, "temperature": None, "seed": 3}
+    assert {name: of_judge[name] for name in ("criteria", *kept)} == {"criteria": "y"} | kept
+    kept = {"documents": "metadata.found", "seed": 3}
+    assert {name: of_prebuilt[name] for name in ("judge_model", *kept)} == {"judge_model": "b-judge"} | kept
 
 
 def test_a_judge_with_options_is_not_updated_to_one_without(

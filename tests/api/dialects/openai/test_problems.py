@@ -33,6 +33,8 @@ pytestmark = pytest.mark.service
 _LIMITS = Limits(**dict.fromkeys(Limits.model_fields, 100))
 _CALLER = Caller(WaitingClient(), "default", _LIMITS, 60.0)
 AB: dict[str, Any] = {"labels": ["a", "b"], "passing_labels": ["a"]}
+TEMPLATES: dict[str, Any] = {"labels": ["a", "{{item.a}}"], "passing_labels": ["{{item.a}}"]}
+MISSPELT = {"type": "text_similarity", "input": "", "reference": "", "evaluation_metrics": "bleu"}
 IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
@@ -99,11 +101,7 @@ def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
         (asking("score_model", input=[{"role": "user", "content": "{{x}}"}]), "{{x}}, which is no", "grader.input[0]"),
         (asking("score_model", input=[{"role": "user", "content": [IMAGE]}]), "is not text", "grader.input[0]"),
         (asking("label_model", labels=["a"], passing_labels=["a"]), "two different", "grader.labels"),
-        (
-            asking("label_model", labels=["a", "{{item.a}}"], passing_labels=["{{item.a}}"]),
-            "the label '{{item.a}}' looks like a template",
-            "grader.labels",
-        ),
+        (asking("label_model", **TEMPLATES), "the label '{{item.a}}' looks like a template", "grader.labels"),
         (asking("label_model", labels=["a", "b"], passing_labels=["c"]), "at least one of", "grader.passing_labels"),
         (asking("label_model", labels=["a", "b"], passing_labels=[]), "at least one of", "grader.passing_labels"),
         (asking("label_model", **AB, sampling_params={"top_p": 0.5}), "cannot be sent", "grader.sampling_params.top_p"),
@@ -115,11 +113,7 @@ def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
         (similar("bleu", input="{% if item.a %}1{% endif %}"), "has {% if item.a %}, which", "grader.input"),
         (multi("a", a=check(input="{{item.x")), "has {{item.x, which", "grader.graders.a.input"),
         (asking("score_model", rnage=[1, 5]), "unknown member 'rnage': did you mean 'range'?", "grader.rnage"),
-        (
-            {"type": "text_similarity", "input": "", "reference": "", "evaluation_metrics": "bleu"},
-            "'evaluation_metrics': did you mean 'evaluation_metric'?",
-            "grader.evaluation_metrics",
-        ),
+        (MISSPELT, "'evaluation_metrics': did you mean 'evaluation_metric'?", "grader.evaluation_metrics"),
         (check() | {"tolerance": 1}, "'tolerance': this type of grader has input, reference", "grader.tolerance"),
         (multi("a", a=check() | {"operaton": "ne"}), "did you mean 'operation'?", "grader.graders.a.operaton"),
         (multi("a", a=check()) | {"invalid_grade": 0.0}, "unknown member 'invalid_grade'", "grader.invalid_grade"),
@@ -140,15 +134,27 @@ def test_graders_that_cannot_be_run(graders: Graders, grader: Any, said: str, pa
     assert said in error.message and error.param == param
 
 
-def test_validate_gives_the_grader_back(graders: Graders) -> None:
-    of_evals = {"id": "check-c4fdf789", "pass_threshold": 0.5}
-    unset = {"pass_threshold": None, "image_tag": None, "range": None}
-    graders_sent = (check() | of_evals, similar("bleu") | of_evals, multi("a", a=check()) | of_evals)
-    for grader in (*graders_sent, check() | unset, python(image_tag="2025-05-08")):
-        validated = graders.with_raw_response.validate(grader=grader)
-        assert validated.http_response.json() == {"grader": grader}
+OF_EVALS = {"id": "check-c4fdf789", "pass_threshold": 0.5}
+TURN = {"type": "message", "role": "user", "content": {"type": "input_text", "text": "{{sample.output_text}}"}}
+UNSET = dict.fromkeys(("seed", "temperature", "top_p", "max_completions_tokens", "reasoning_effort"))
+
+
+@pytest.mark.parametrize(
+    "grader",
+    [
+        *(check() | OF_EVALS, similar("bleu") | OF_EVALS, multi("a", a=check()) | OF_EVALS),
+        *(check() | {"pass_threshold": None, "image_tag": None, "range": None}, python(image_tag="2025-05-08")),
+        asking("score_model", input=[TURN], range=None, sampling_params=None),
+        asking("score_model", sampling_params=UNSET, range=[0, 1]),
+        *(asking("label_model", **AB), asking("label_model", **AB, sampling_params=UNSET)),
+    ],
+)
+@pytest.mark.usefixtures("model_server")
+def test_validate_gives_the_grader_back(graders: Graders, grader: Any) -> None:
+    validated = graders.with_raw_response.validate
+    assert validated(grader=grader).http_response.json() == {"grader": grader}
     del grader["name"]
-    assert graders.with_raw_response.validate(grader=grader).http_response.json()["grader"] == grader | {"name": ""}
+    assert validated(grader=grader).http_response.json() == {"grader": grader | {"name": ""}}
 
 
 @pytest.mark.parametrize(("limit", "timeout_s"), [(2, 2), (100, 5)])

@@ -83,14 +83,8 @@ def test_a_model_that_cannot_be_reached_has_a_flag() -> None:
 @pytest.mark.parametrize(
     ("operation", "sample", "reward"),
     [
-        ("eq", "Cat", 1.0),
-        ("eq", "cat", 0.0),
-        ("ne", "cat", 1.0),
-        ("ne", "Cat", 0.0),
-        ("like", "The Cat sat", 1.0),
-        ("like", "The cat sat", 0.0),
-        ("ilike", "THE CAT SAT", 1.0),
-        ("ilike", "the dog", 0.0),
+        *(("eq", "Cat", 1.0), ("eq", "cat", 0.0), ("ne", "cat", 1.0), ("ne", "Cat", 0.0), ("like", "The Cat sat", 1.0)),
+        *(("like", "The cat sat", 0.0), ("ilike", "THE CAT SAT", 1.0), ("ilike", "the dog", 0.0)),
     ],
 )
 def test_string_checks(graders: Graders, operation: str, sample: str, reward: float) -> None:
@@ -134,9 +128,8 @@ def test_similarity_of_what_is_alike(graders: Graders) -> None:
 
 def test_a_formula_over_several_graders(graders: Graders) -> None:
     parts = {"exact": check(), "py": python("def grade(sample, item):\n    return 0.25\n")}
-    answer = graders.run(
-        grader=multi("0.5 * exact + 2 * py ^ 2 - min(py, 1)", **parts), model_sample="4", item={"answer": "4"}
-    )
+    grader = multi("0.5 * exact + 2 * py ^ 2 - min(py, 1)", **parts)
+    answer = graders.run(grader=grader, model_sample="4", item={"answer": "4"})
     assert answer.reward == pytest.approx(0.5 + 2 * 0.0625 - 0.25)
     assert answer.sub_rewards == answer.metadata.scores == {"exact": 1.0, "py": 0.25}
 

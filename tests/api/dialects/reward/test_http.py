@@ -103,23 +103,18 @@ def test_a_completion_without_a_score_fails_its_call(reward: Reward, text: str, 
     problem = refused(reward.url, lambda client: client.score(request(text)))
     assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")
     assert problem["errors"][0]["kind"] == kind
+    assert problem["detail"].startswith(f"request 0 of 1 has no score: {kind}: ")
 
 
-def test_a_completion_that_the_grader_does_not_apply_to_fails_its_call(reward: Reward) -> None:
-    problem = refused(reward.url, lambda client: client.batch_score([request("a"), request("off"), request("boom")]))
-    assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")
-    assert problem["errors"][0] == {
-        "index": 1, "kind": "not_applicable", "message": "no documents", "retryable": False,
-    }  # fmt: skip
-    assert [error["kind"] for error in problem["errors"]] == ["not_applicable", "exception"]
-    assert "request 1 of 3 has no score: not_applicable: no documents (2 have none)" in problem["detail"]
-
-
-def test_one_without_a_score_fails_its_whole_batch_and_is_named(reward: Reward) -> None:
-    texts = ["fine"] * 5 + ["boom"] + ["fine"] * 5 + ["nan"]
+def test_completions_without_a_score_fail_their_whole_batch_and_are_named(reward: Reward) -> None:
+    """Also one that the grader does not apply to."""
+    texts = ["fine", "off", "fine", "boom", "nan"]
     problem = refused(reward.url, lambda client: client.batch_score([request(text) for text in texts]))
-    assert problem["detail"].startswith("request 5 of 12 has no score: exception: ")
-    assert [(one["index"], one["kind"]) for one in problem["errors"]] == [(5, "exception"), (11, "bad_return")]
+    assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")
+    off = {"index": 1, "kind": "not_applicable", "message": "no documents", "retryable": False}
+    assert problem["errors"][0] == off
+    assert [(one["index"], one["kind"]) for one in problem["errors"][1:]] == [(3, "exception"), (4, "bad_return")]
+    assert problem["detail"].startswith("request 1 of 5 has no score: not_applicable: no documents (3 have none)")
 
 
 def test_a_grader_says_what_it_is(reward: Reward) -> None:
