@@ -67,21 +67,6 @@ def test_an_external_endpoint_is_proved_and_scores(pool: Pool) -> None:
     assert (away.score, away.error.kind, away.error.cause, away.error.retryable) == (None, "model", "unreachable", True)
 
 
-def test_a_judge_serves_inside_a_function(pool: Pool) -> None:
-    grader = """
-from gradebox.judges import BinaryJudge
-
-polite = BinaryJudge(criteria="The answer is polite", model="small-judge")
-
-
-async def grade(thread):
-    return 0.5 if thread.completion() == "" else await polite(thread)
-"""
-    asker = Scripted(judged)
-    assert [outcome.score for outcome in scored(pool, grader, asker, lines("", "kind", "rude"))] == [0.5, 1.0, 0.0]
-    assert len(asker.requests) == 2
-
-
 def replied(request: dict[str, Any]) -> dict[str, Any]:
     """Replies like a model that prefers the first option, and finds two claims of which one is supported."""
     asked, members = request["messages"][-1]["content"], request.get("schema", {}).get("properties", {})

@@ -74,18 +74,11 @@ def test_these_replies_are_whole(reason: str | None) -> None:
 @pytest.mark.parametrize(
     ("reason", "kind", "retryable"),
     [
-        ("length", "cut_off", False),
-        ("MAX_TOKENS", "cut_off", False),
-        ("content_filter", "refused", False),
-        ("SAFETY", "refused", False),
-        ("abort", "unreachable", True),
-        ("aborted", "unreachable", True),
-        ("error", "unreachable", True),
-        ("cancelled", "unreachable", True),
-        ("insufficient_system_resource", "unreachable", True),
-        ("repetition", "invalid_reply", False),
-        ("anything else", "invalid_reply", False),
-        ({"type": "stop"}, "invalid_reply", False),
+        *(("length", "cut_off", False), ("MAX_TOKENS", "cut_off", False), ("content_filter", "refused", False)),
+        *(("SAFETY", "refused", False), ("abort", "unreachable", True), ("aborted", "unreachable", True)),
+        *(("error", "unreachable", True), ("cancelled", "unreachable", True)),
+        *(("insufficient_system_resource", "unreachable", True), ("repetition", "invalid_reply", False)),
+        *(("anything else", "invalid_reply", False), ({"type": "stop"}, "invalid_reply", False)),
     ],
 )
 @pytest.mark.parametrize("content", ['{"option": "yes"}', ""])

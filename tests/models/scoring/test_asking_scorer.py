@@ -135,9 +135,8 @@ def proved_and_scored(pool: Pool, source: str, asker: Asker, line: bytes) -> Out
 
 def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
     asker = Scripted(polite, 1.0)
-    outcomes = scored(
-        pool, JUDGE, asker, lines(*(f"{kind} {n}" for n in range(10) for kind in ("rude", "kind"))), first=7
-    )
+    payload = lines(*(f"{kind} {n}" for n in range(10) for kind in ("rude", "kind")))
+    outcomes = scored(pool, JUDGE, asker, payload, first=7)
     assert [outcome.score for outcome in outcomes] == [0.0, 1.0] * 10
     assert [outcome.index for outcome in outcomes] == list(range(7, 27))
     assert [outcome.id for outcome in outcomes] == list(range(20))
@@ -368,13 +367,8 @@ def test_a_model_that_never_fits_is_asked_three_times_and_its_last_reply_is_kept
     assert outcome.error is not None and (outcome.error.cause, outcome.error.retryable) == ("invalid_reply", False)
     assert outcome.error.reply == "I would say it is not yes"
     assert len(asker.requests) == 3
-    assert [turn["role"] for turn in asker.requests[2]["messages"]] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+    roles = [turn["role"] for turn in asker.requests[2]["messages"]]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
 
 
 def test_a_reply_that_fits_when_it_is_asked_for_again_counts(pool: Pool) -> None:
