@@ -34,27 +34,16 @@ def details(score: Score) -> dict[str, Any]:
 def test_all_are_run_in_order_and_summed_up() -> None:
     score = run_all([contains("5"), contains("4"), max_words(2), no_reason], THREAD)
     assert score == 0.0
-    assert details(score) == {
-        "summary": {
-            "passed": False,
-            "total_checks": 4,
-            "passed_count": 1,
-            "failed_count": 3,
-            "total_steps": 1,
-            "total_tokens": None,
-            "total_duration_ms": None,
-        },
-        "checks": [
-            {
-                "check": "contains(text='5')",
-                "passed": False,
-                "reason": "expected '5' in the completion, found 'it is 4'",
-            },
-            {"check": "contains(text='4')", "passed": True, "reason": None},
-            {"check": "max_words(n=2)", "passed": False, "reason": "expected at most 2 words, found 3"},
-            {"check": "no_reason", "passed": False, "reason": "it gave 0, and no reason"},
-        ],
-    }
+    counts = {"passed": False, "total_checks": 4, "passed_count": 1, "failed_count": 3}
+    totals = {"total_steps": 1, "total_tokens": None, "total_duration_ms": None}
+    found = [
+        ("contains(text='5')", False, "expected '5' in the completion, found 'it is 4'"),
+        ("contains(text='4')", True, None),
+        ("max_words(n=2)", False, "expected at most 2 words, found 3"),
+        ("no_reason", False, "it gave 0, and no reason"),
+    ]
+    checks = [{"check": check, "passed": passed, "reason": reason} for check, passed, reason in found]
+    assert details(score) == {"summary": counts | totals, "checks": checks}
     assert str(score.reason).startswith("contains(text='5'): expected '5' in the completion")
 
 

@@ -77,14 +77,8 @@ def test_more_claims_than_can_be_checked_are_an_error() -> None:
 
 
 def test_context_is_what_stands_before_the_last_question_and_every_document() -> None:
-    turns = [
-        ("system", "s"),
-        ("user", "first"),
-        ("assistant", "yes"),
-        ("user", "last"),
-        ("document", "found later"),
-        ("assistant", "a"),
-    ]
+    turns = [("system", "s"), ("user", "first"), ("assistant", "yes"), ("user", "last")]
+    turns += [("document", "found later"), ("assistant", "a")]
     thread = StringThread(turns, {"documents": ["one", {"content": "two"}], "own": "three"})
     assert context_of(thread, None) == {
         "conversation": "[user]\nfirst\n\n[assistant]\nyes",
@@ -151,9 +145,7 @@ def test_answer_relevancy_is_the_share_of_statements_that_help() -> None:
     listed = [{"text": f"s{n}", "reason": "so", "relevant": n != 2} for n in range(3)]
     found, asked = run(AnswerRelevancy("m"), [{"statements": listed}])
     assert abs(found - 2 / 3) < 1e-9
-    assert found.details == {
-        "statements": [{name: one[name] for name in ("text", "relevant", "reason")} for one in listed]
-    }
+    assert found.details == {"statements": listed}
     assert len(asked) == 1
     empty = '{"statements": []}'
     with pytest.raises(ModelError) as raised:

@@ -66,20 +66,9 @@ def test_equal_scores_are_their_own_mean(weights: tuple[float, ...]) -> None:
 def test_details_hold_what_each_part_says() -> None:
     reply = {"score": 0.5, "reason": "half", "details": {"option": "Partly"}}
     found = combined(Combine(["a@3", "b@3"]), a=reply, b=1)
-    assert found.details == {
-        "parts": {
-            "a": {
-                "grader": "a@3",
-                "weight": 0.5,
-                "score": 0.5,
-                "counted": 0.5,
-                "weighted": 0.25,
-                "reason": "half",
-                "details": {"option": "Partly"},
-            },
-            "b": {"grader": "b@3", "weight": 0.5, "score": 1.0, "counted": 1.0, "weighted": 0.5},
-        }
-    }
+    of_a = {"grader": "a@3", "weight": 0.5, "score": 0.5, "counted": 0.5, "weighted": 0.25}
+    of_b = {"grader": "b@3", "weight": 0.5, "score": 1.0, "counted": 1.0, "weighted": 0.5}
+    assert found.details == {"parts": {"a": of_a | {"reason": "half", "details": {"option": "Partly"}}, "b": of_b}}
 
 
 @pytest.mark.parametrize(("b", "retryable"), [(AWAY, True), (BROKEN, False), (0.5, True)])
@@ -89,13 +78,8 @@ def test_one_failure_fails_the_whole_with_the_parts_in_details(b: Any, retryable
     assert (failed.value.kind, failed.value.retryable) == ("failed", retryable)
     assert failed.value.details is not None
     parts = failed.value.details["parts"]
-    assert parts["a"] == {
-        "grader": "a@3",
-        "weight": 1 / 3,
-        "score": None,
-        "weighted": None,
-        "error": {"kind": "failed", "message": "it is away", "retryable": True},
-    }
+    away = {"kind": "failed", "message": "it is away", "retryable": True}
+    assert parts["a"] == {"grader": "a@3", "weight": 1 / 3, "score": None, "weighted": None, "error": away}
     assert parts["c"]["score"] == 1.0
 
 
@@ -133,10 +117,10 @@ def test_a_part_may_aim_at_an_option() -> None:
 
 
 def test_a_score_outside_its_range_fails_the_whole() -> None:
-    parts: Any = {name: {"grader": f"{name}@3", "range": [0, 1]} for name in "ab"}
-    with pytest.raises(ModelError, match="b scored 7, which is not between 0 and 1") as failed:
+    parts: Any = {name: {"grader": f"{name}@3", "range": [0, 2]} for name in "ab"}
+    with pytest.raises(ModelError, match="b scored 7, which is not between 0 and 2") as failed:
         combined(Combine(parts, normalize=True), a=0.5, b=7)
-    assert failed.value.details is not None and failed.value.details["parts"]["a"]["counted"] == 0.5
+    assert failed.value.details is not None and failed.value.details["parts"]["a"]["counted"] == 0.25
 
 
 def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
@@ -188,6 +172,7 @@ def test_a_judge_in_the_source_that_returns_no_finite_number_fails_its_part(retu
     assert failed.value.details["parts"]["a"]["score"] == 1.0
 
 
+MADE = DirectJudge("brief?", "m")
 LONG: dict[str, Any] = {"kind": "judge", "config": {"criterion": SCALE, "model": "m"}}
 BRIEF: dict[str, Any] = {"kind": "judge", "config": {"criterion": "conciseness", "model": "m"}}
 OWN: dict[str, Any] = {"kind": "judge", "config": {"criterion": {"field": "metadata.criterion"}, "model": "m"}}
@@ -229,18 +214,12 @@ def test_what_may_count_is_taken(part: Any) -> None:
         ({"parts": {"a": {"grader": "a", "wait": 1}}}, "has the member 'wait'"),
         ({"parts": {"a": {"grader": "a", "target_option": "x", "score_threshold": 1}}}, "without score_threshold"),
         ({"parts": {"a": {"grader": "a", "score_threshold": "x"}}}, "is a number"),
-        (
-            {"parts": {"a": BRIEF | {"target_option": "yes"}}},
-            "target_option= is 'yes', and the options are 'Yes', 'No'",
-        ),
-        (
-            {"parts": {"a": {"judge": DirectJudge("brief?", "m"), "target_option": "yes"}}},
-            "the options are 'Yes', 'No'",
-        ),
+        ({"parts": {"a": BRIEF | {"target_option": "yes"}}}, "is 'yes', and the options are 'Yes', 'No'"),
+        ({"parts": {"a": {"judge": MADE, "target_option": "yes"}}}, "the options are 'Yes', 'No'"),
         ({"parts": {"a": BRIEF | {"score_threshold": 1}}}, "no score is above 1"),
         ({"parts": {"a": LONG | {"score_threshold": 5}}}, "no score is above 5"),
         ({"parts": {"a": LONG | {"score_threshold": 2}}, "normalize": True}, "no score is above 1"),
-        ({"parts": {"a": {"judge": DirectJudge("brief?", "m"), "score_threshold": 1}}}, "no score is above 1"),
+        ({"parts": {"a": {"judge": MADE, "score_threshold": 1}}}, "no score is above 1"),
         ({"parts": {"a": CHECKED | {"score_threshold": 1}}}, "no score is above 1"),
         ({"parts": {"a": {"grader": "a", "range": [0, 2], "score_threshold": 1}}, "normalize": True}, "can never be"),
         ({"parts": {"a": {"grader": "a", "range": [-1e308, 1e308]}}, "normalize": True}, "wider than a number holds"),

@@ -14,14 +14,11 @@ from gradebox.judges import Criterion, DirectJudge, Option, PositionalBias
 THREAD = StringThread(
     [("user", "Is it far?"), ("assistant", "Not at all.")], {"notes": "near", "style": "Is it short?"}
 )
+POOR = {"name": "poor", "score": 0.0}
 GRADED: dict[str, Any] = {
     "name": "quality",
     "description": "How good is it?",
-    "options": [
-        {"name": "good", "description": "very", "score": 1},
-        {"name": "fair", "score": 0.5},
-        {"name": "poor", "score": 0.0},
-    ],
+    "options": [{"name": "good", "description": "very", "score": 1}, {"name": "fair", "score": 0.5}, POOR],
 }
 
 
@@ -122,10 +119,7 @@ def test_two_steps_are_an_assessment_and_a_choice() -> None:
         judged([" "], steps=2)
 
 
-@pytest.mark.parametrize(
-    ("on_bias", "score"),
-    [("keep", 1.0), ("tie", 0.5)],
-)
+@pytest.mark.parametrize(("on_bias", "score"), [("keep", 1.0), ("tie", 0.5)])
 def test_the_other_order_is_told_and_counts_as_it_is_set(on_bias: str, score: float) -> None:
     def reply(request: dict[str, Any]) -> str:
         return said("poor" if is_reversed(request) else "good")
@@ -188,7 +182,7 @@ def test_the_score_of_several_samples_is_their_mean() -> None:
 
 @pytest.mark.parametrize("worth", [0.7, 0.2, 0.8, 0.1])
 def test_samples_that_agree_score_exactly_their_option(worth: float) -> None:
-    options = [{"name": "good", "score": worth}, {"name": "poor", "score": 0.0}]
+    options = [{"name": "good", "score": worth}, POOR]
     found, _ = judged(lambda _: said("good"), criterion={**GRADED, "options": options}, self_consistency=3)
     assert found == worth
     assert found.details is not None and found.details["spread"] == 0.0

@@ -10,11 +10,8 @@ from gradebox import ModelError, NotApplicable, Score, StringThread, testing
 from gradebox.judges.feedback import MOST_TEXTS, Feedback, Proposal, differs, settings_of
 
 SETTINGS = settings_of("polite@2", "binary_judge", "of manners", {"criteria": "It is polite"}, "")
-THREAD = {
-    "prompt": "Why?",
-    "completion": "Because.",
-    "metadata": {"gold": 1, "wrong": "x", "huge": 10**400, "endless": 1e999},
-}
+LABELS = {"gold": 1, "wrong": "x", "huge": 10**400, "endless": 1e999}
+THREAD = {"prompt": "Why?", "completion": "Because.", "metadata": LABELS}
 OUTCOME = {"index": 3, "grader": "polite@2", "score": 0.5, "reason": "It is curt.", "details": {"option": "No"}}
 
 

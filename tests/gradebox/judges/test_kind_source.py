@@ -46,9 +46,8 @@ def test_it_is_a_few_lines_that_can_be_read() -> None:
         "async def grade(thread: StringThread) -> float:\n"
         "    return await judge(thread)\n"
     )
-    assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in kind_source.source_of(
-        "external", {"endpoint": "my-reward"}
-    )
+    external = kind_source.source_of("external", {"endpoint": "my-reward"})
+    assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in external
 
 
 def test_checks_come_from_a_room_of_their_own() -> None:
@@ -80,16 +79,15 @@ def test_a_judge_of_groups_takes_and_gives_lists() -> None:
 def test_it_holds_every_setting() -> None:
     criterion = {"description": "d", "options": [{"name": "a", "score": 1.0}, {"name": "b", "score": 0}]}
     judge = {"criterion": criterion, "model": "m", "steps": 2, "check_positional_bias": False, "context_fields": []}
-    assert settings_in(kind_source.source_of("judge", judge | {"self_consistency": True})) == judge | {
-        "self_consistency": True
-    }
-    for kind in ("faithfulness", "context_relevancy"):
-        assert settings_in(kind_source.source_of(kind, {"model": "m", "documents": "x"})) == {
-            "model": "m",
-            "documents": "x",
-        }
+    documents: dict[str, Any] = {"model": "m", "documents": "x"}
+    for kind, config in (
+        ("judge", judge | {"self_consistency": True}),
+        ("faithfulness", documents),
+        ("context_relevancy", documents),
+        ("binary_judge", FULL),
+    ):
+        assert settings_in(kind_source.source_of(kind, config)) == config
     assert settings_in(kind_source.source_of("answer_relevancy", {"judge_model": "m"})) == {"model": "m"}
-    assert settings_in(kind_source.source_of("binary_judge", FULL)) == FULL
     defaults = FULL | {"examples": None, "user_template": None}
     kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template", "model")}
     assert kind_source.settled("binary_judge", defaults) == kept | {"judge_model": "small-judge"}

@@ -56,11 +56,7 @@ def of(*items: Any, **settings: Any) -> MultiCriteria:
         (of(CriterionItem(TENTHS, score_threshold=0.5)), {"tenths": "0.4"}, 0.0),
         (of(CriterionItem(SCALE, required=True), normalize_scores=False), {"scale": "1"}, 1.0),
         (of(CriterionItem(BARE, target_option="warm")), {"tone": "warm"}, 1.0),
-        (
-            of(SCALE, KIND, CriterionItem(BARE, target_option="cold")),
-            DIFFERENT,
-            2 / 3,
-        ),
+        (of(SCALE, KIND, CriterionItem(BARE, target_option="cold")), DIFFERENT, 2 / 3),
     ],
 )
 def test_numbers(judge: MultiCriteria, decisions: dict[str, Any], score: float) -> None:

@@ -86,16 +86,12 @@ def test_how_often_it_asks(settings: dict[str, Any], asks: int) -> None:
 
 def test_details_hold_each_contest() -> None:
     (first, second, _), _ = compared(min, "a", "b", "c", check_positional_bias=True)
-    assert first.details == {
-        "criterion": "The joke is funny",
-        "response": 1,
-        "contests": [
-            {"against": [2], "won": True, "reason": "response 1 of a b", "biased": False},
-            {"against": [3], "won": True, "reason": "response 1 of a c", "biased": False},
-        ],
-        "win_rate": 1.0,
-        "ranking": 1,
-    }
+    contests = [
+        {"against": [2], "won": True, "reason": "response 1 of a b", "biased": False},
+        {"against": [3], "won": True, "reason": "response 1 of a c", "biased": False},
+    ]
+    of_first = {"criterion": "The joke is funny", "response": 1, "win_rate": 1.0, "ranking": 1}
+    assert first.details == of_first | {"contests": contests}
     assert second.reason == "won 1 of 2 contests"
     (once, _), _ = compared(min, "a", "b")
     assert once.details["contests"] == [{"against": [2], "won": True, "biased": None, "reason": "response 1 of a b"}]

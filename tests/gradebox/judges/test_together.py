@@ -59,12 +59,8 @@ def test_results_come_in_the_order_of_the_calls(run: Run) -> None:
 
 def test_the_first_call_that_fails_is_raised_once_all_have_asked_and_the_others_end(run: Run) -> None:
     steps = Steps(run)
-    calls = [
-        steps.of("a", 9),
-        steps.of("b", 1, NotApplicable("first")),
-        steps.of("c", 1, ValueError("second")),
-        steps.of("d", 3),
-    ]
+    failing = [steps.of("b", 1, NotApplicable("first")), steps.of("c", 1, ValueError("second"))]
+    calls = [steps.of("a", 9), *failing, steps.of("d", 3)]
     with pytest.raises(NotApplicable, match="first"):
         run(together(calls))
     assert steps.log[:8] == ["a0", "b0", "c0", "d0", "a1", "b ends", "c ends", "d1"]
