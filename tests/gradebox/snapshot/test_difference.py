@@ -12,6 +12,7 @@ import string
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -185,24 +186,20 @@ _FILLED = {
 
 @pytest.mark.parametrize("how", _FILLED)
 def test_what_functions_fill_is_uploaded_filled(tmp_path: Path, how: str) -> None:
-    with_settings_restored = "setting" in how
-    try:
-        same(tmp_path, load(tmp_path, _FILLED[how]).g)
-    finally:
-        if with_settings_restored:
-            _restore_settings()
-        if "replacing" in how:
-            difflib.SequenceMatcher.ratio = _RATIO  # type: ignore[method-assign]
+    same(tmp_path, load(tmp_path, _FILLED[how]).g)
 
 
-def _restore_settings() -> None:
+@pytest.fixture(autouse=True)
+def _restored_settings() -> Iterator[None]:
+    """Restores what modules of these tests set in the standard library."""
+    yield
     sys.setrecursionlimit(_LIMIT)
     calendar.setfirstweekday(calendar.MONDAY)
     csv.field_size_limit(131072)
-    difflib.Differ = _DIFFER  # type: ignore[misc]
+    difflib.Differ, difflib.SequenceMatcher.ratio = _DIFFER, _RATIO  # type: ignore[misc, method-assign]
     json.JSONEncoder.default = _DEFAULT  # type: ignore[method-assign]
     string.punctuation = _MARKS  # type: ignore[misc]
-    decimal.getcontext().prec = decimal.DefaultContext.prec
+    decimal.setcontext(decimal.Context())
 
 
 _DIFFERENT = {
@@ -284,14 +281,11 @@ _DIFFERENT = {
 @pytest.mark.parametrize("message", _DIFFERENT)
 def test_the_author_is_told_of_what_cannot_be_made_equal(tmp_path: Path, message: str) -> None:
     module = load(tmp_path, _DIFFERENT[message])
-    try:
-        with pytest.warns(GraderWarning) as caught:
-            assert "async def grade(thread)" in extract(module.g)
-        [warning] = [each for each in caught if each.category is GraderWarning]
-        assert f"g may score differently once it is uploaded: {message}" in str(warning.message)
-        assert warning.filename == __file__
-    finally:
-        _restore_settings()
+    with pytest.warns(GraderWarning) as caught:
+        assert "async def grade(thread)" in extract(module.g)
+    [warning] = [each for each in caught if each.category is GraderWarning]
+    assert f"g may score differently once it is uploaded: {message}" in str(warning.message)
+    assert warning.filename == __file__
 
 
 _LOOKS_UP = {
@@ -503,7 +497,6 @@ def test_what_the_grader_changed_while_it_was_tried_is_no_difference(tmp_path: P
     module = load(tmp_path, _CHANGED_BY_THE_GRADER[what])
     asyncio.run(module.g(StringThread([("assistant", "4 tried")])))
     same(tmp_path, module.g)
-    _restore_settings()
 
 
 _EQUAL = {
@@ -640,7 +633,6 @@ def test_limits_that_a_module_of_the_author_sets_are_compared(tmp_path: Path, mo
     module = load(tmp_path, "from my_limits import set_up\nset_up()\nasync def g(thread): return 1")
     with pytest.warns(GraderWarning, match=r"sys.limits\['recursion limit'\] is 3000 here, and 1000"):
         extract(module.g)
-    _restore_settings()
 
 
 def test_the_author_is_told_that_texts_have_no_names_of_the_module(tmp_path: Path) -> None:
@@ -856,8 +848,6 @@ def test_settings_are_uploaded(tmp_path: Path, what: str) -> None:
     tables = mock.patch.dict(ElementTree._namespace_map), mock.patch.dict(html.entities.html5)  # type: ignore[attr-defined]
     with warnings.catch_warnings(), tables[0], tables[1]:
         same(tmp_path, load(tmp_path, _SETTINGS[what]).g)
-    _restore_settings()
-    decimal.setcontext(decimal.Context())
 
 
 def test_settings_of_packages_are_uploaded(tmp_path: Path) -> None:

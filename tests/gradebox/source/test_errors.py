@@ -204,9 +204,8 @@ def test_a_module_without_a_name_is_refused(returned: str, tmp_path: Path) -> No
     path.write_text(f"def helper(t): return 1\nasync def g(t): return {returned}\n")
     namespace: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), namespace)  # as loaders of plugins do
-    with pytest.raises(
-        SourceError, match=r"(helper|g) was defined by `%run`, or by `exec`.*without `__name__`.*%run -i"
-    ):
+    said = r"(helper|g) was defined by `%run`, or by `exec`.*without `__name__`.*%run -i"
+    with pytest.raises(SourceError, match=said):
         extract(namespace["g"])
 
 

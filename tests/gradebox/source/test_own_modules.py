@@ -533,8 +533,7 @@ def test_a_module_for_annotations_alone_may_need_a_missing_package(project: Proj
 
 
 @pytest.mark.parametrize(
-    ("setting", "call"),
-    [("{}", ""), ("def set_up(): {}\nset_up()", ""), ("def set_up(): {}", "my_setup.set_up()\n")],
+    ("setting", "call"), [("{}", ""), ("def set_up(): {}\nset_up()", ""), ("def set_up(): {}", "my_setup.set_up()\n")]
 )
 def test_a_module_that_only_sets_up_others_is_uploaded(
     setting: str, call: str, project: Project, tmp_path: Path
