@@ -88,9 +88,8 @@ def test_repeated_completions(client: Client) -> None:
 
 @pytest.mark.sandbox
 def test_an_evaluator(pool: Pool) -> None:
-    near, lacks = graded(
-        pool, CLOSENESS, {"completion": "3", "metadata": {"answer": 4}}, {"completion": "3", "metadata": {}}
-    )
+    threads = ({"completion": "3", "metadata": metadata} for metadata in ({"answer": 4}, {}))
+    near, lacks = graded(pool, CLOSENESS, *threads)
     assert near.score == 0.75
     assert "numeric closeness" in str(near.reason)
     assert lacks.error is not None

@@ -64,14 +64,8 @@ def test_keywords_are_whole_words_in_any_case() -> None:
     ("completion", "score"),
     [
         ("so 1200 + 34.\n#### 1234", 1),
-        ("#### 1,234", 1),
-        ("#### $1,234.00", 1),
-        ("####1234 apples.", 1),
-        ("#### 5\nno, wait\n#### 1234", 1),
-        ("the answer is 1234.", 0.5),
-        ("1234 is wrong, so\n#### 1235", 0),
-        ("#### -1234", 0),
-        ("twelve hundred", 0),
+        *(("#### 1,234", 1), ("#### $1,234.00", 1), ("####1234 apples.", 1), ("#### 5\nno, wait\n#### 1234", 1)),
+        *(("the answer is 1234.", 0.5), ("1234 is wrong, so\n#### 1235", 0), ("#### -1234", 0), ("twelve hundred", 0)),
         ("", 0),
     ],
 )
@@ -83,6 +77,7 @@ def test_gsm8k_answer_takes_a_whole_solution_for_an_answer() -> None:
     assert grade("gsm8k_answer", "#### 7", answer="7 apples")[0] == 1
 
 
+WRITES = "import os\nfor n in range(3, 20):\n    try: os.write(n, b'[1]\\n[1]\\n')\n    except OSError: pass"
 RIGHT = "def add(a, b):\n    return a + b"
 
 
@@ -100,11 +95,7 @@ RIGHT = "def add(a, b):\n    return a + b"
         ("import os\nos._exit(0)", 0, "only 0 of 2 calls were answered"),
         ("class Same:\n    __eq__ = lambda a, b: True\ndef add(a, b):\n    return Same()", 0, "only 0 of 2 calls"),
         ("import json\njson.dumps = lambda value: 'passed'\ndef add(a, b):\n    return 0", 0, "only 0 of 2 calls"),
-        (
-            "import os\nfor n in range(3, 20):\n    try: os.write(n, b'[1]\\n[1]\\n')\n    except OSError: pass",
-            0,
-            "wrote into",
-        ),
+        (WRITES, 0, "wrote into"),
         ("while True:\n    pass", 0, "only 0 of 2 calls were answered: the code took longer than 2 s"),
         ("def add(a, b):\n    return a + b if a == 2 else input()", 0.5, "EOFError"),
     ],

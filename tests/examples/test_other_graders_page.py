@@ -20,12 +20,7 @@ RIGHT = (
     b'{"completion": "5", "metadata": {"answer": "4", "expected": "4", "target": "4"}}',
 )
 SCORES = {"promptfoo": (1.0, 0.2), "LangSmith": (1.0, 0.0), "Braintrust": (1.0, 0.0), "inspect_ai": (1.0, 0.0)}
-REASONS = {
-    "promptfoo": "looked for the answer",
-    "LangSmith": "wanted 4",
-    "Braintrust": "equality",
-    "inspect_ai": "looked for 4",
-}
+REASONS = dict(zip(SCORES, ("looked for the answer", "wanted 4", "equality", "looked for 4"), strict=True))
 
 
 @pytest.mark.sandbox

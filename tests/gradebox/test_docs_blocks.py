@@ -103,16 +103,10 @@ THREADS = [
 ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
 CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
 EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
-KEYS = (
-    "has-answer",
-    "short",
-    "contains-answer",
-    "exact-match",
-    "promptfoo-assert",
-    "close-enough",
-    "says-four",
+KEYS = {
+    "has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert", "close-enough", "says-four",
     "shortest",
-)
+}  # fmt: skip
 
 Names = dict[str, Any]
 
@@ -138,12 +132,8 @@ def _of_rl(names: Names, _: Client) -> None:
     assert names["reward"](**asked) == [0.7, 1.0]
     assert names["by_workers"](**asked) == [1.0, 1.0]
     assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
-    assert names["tournament"](prompts=["a", "a", "b", "b"], completions=["x", "xx", "xxx", "x"]) == [
-        1.0,
-        0.0,
-        0.0,
-        1.0,
-    ]
+    rewards = names["tournament"](prompts=["a", "a", "b", "b"], completions=["x", "xx", "xxx", "x"])
+    assert rewards == [1.0, 0.0, 0.0, 1.0]
 
 
 def _creates(key: str) -> Callable[[Names, Client], None]:
@@ -194,10 +184,8 @@ def _of_numbers(names: Names, _: Client) -> None:
 
 
 def _of_tables(names: Names, _: Client) -> None:
-    assert [(row.index, row.score, row.completion) for row in names["worst"].rows] == [
-        (1, 0.0, "No idea."),
-        (0, 1.0, "It is 42."),
-    ]
+    rows = [(row.index, row.score, row.completion) for row in names["worst"].rows]
+    assert rows == [(1, 0.0, "No idea."), (0, 1.0, "It is 42.")]
     assert names["failed"].total == 0
     said = [StringThread.from_object(thread).completion() for thread in names["threads"]]
     assert said == ["No idea.", "It is 42."]
@@ -368,11 +356,7 @@ def _of_an_eval(config: Any) -> None:
     assert config.keys() == {"prompts", "providers", "tests"}
 
 
-YAML = {
-    "docs/langfuse.md": _of_compose,
-    "docs/observability.md": _of_prometheus,
-    "docs/promptfoo.md": _of_an_eval,
-}
+YAML = {"docs/langfuse.md": _of_compose, "docs/observability.md": _of_prometheus, "docs/promptfoo.md": _of_an_eval}
 
 
 @pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)

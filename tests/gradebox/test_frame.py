@@ -105,10 +105,8 @@ def test_graders_reports_and_batches_are_escaped_tables() -> None:
         assert "&lt;script&gt;" in shown
     assert "1 exception" in batch._repr_html_()
     assert "<th>asks</th>" not in batch._repr_html_()
-    outcomes = [
-        Outcome(0, "g@1", 0.5, 1.0, spent=Spent(7, 3, 30, 3, 0.5)),
-        Outcome(1, "g@1", None, 1.0, not_applicable=""),
-    ]
+    spent = Outcome(0, "g@1", 0.5, 1.0, spent=Spent(7, 3, 30, 3, 0.5))
+    outcomes = [spent, Outcome(1, "g@1", None, 1.0, not_applicable="")]
     asked = batch.model_copy(update={"summary": [summarise("g@1", 1.0, tally(outcomes))]})._repr_html_()
     assert "<th>asks</th>" in asked
     assert "<td>g@1</td><td>7</td><td>3</td><td>30</td><td>3</td><td>0.5</td>" in asked

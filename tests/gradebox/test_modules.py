@@ -50,6 +50,5 @@ def test_their_lines_are_shown() -> None:
     assert inspect.getsource(module.fail) == "def fail():\n    raise ValueError\n"
     with pytest.raises(ValueError, match=r"^$") as raised:
         module.fail()
-    assert 'File "my_added.py", line 3, in fail\n    raise ValueError' in "".join(
-        traceback.format_exception(raised.value)
-    )
+    shown = "".join(traceback.format_exception(raised.value))
+    assert 'File "my_added.py", line 3, in fail\n    raise ValueError' in shown

@@ -45,11 +45,8 @@ def test_the_outcome_of_a_group_has_a_list_of_each_part() -> None:
     assert told["scores"] == [1.0, None, None]
     assert told["details"] == [{"won": [1]}, {"won": []}, None]
     error = {"kind": "model", "message": "no", "retryable": True, "cause": "unreachable"}
-    assert told["completions"] == [
-        {"reason": "so", "values": {"a": 1.0}},
-        {"error": error},
-        {"not_applicable": "it says nothing"},
-    ]
+    passed_over = {"not_applicable": "it says nothing"}
+    assert told["completions"] == [{"reason": "so", "values": {"a": 1.0}}, {"error": error}, passed_over]
     assert (plain["scores"], plain.keys() & {"details", "completions"}) == ([0.5, 1.0], set())
 
 
@@ -77,10 +74,7 @@ def test_a_line_that_is_cut_off_is_no_outcome() -> None:
 
 def test_details_that_were_read_take_about_as_much_memory_as_they_have_bytes() -> None:
     details: dict[str, object] = {"a": [[]] * 5000}
-    full = [
-        Outcome(0, "g@1", 1.0, 1.0, details=details),
-        Outcome(1, "g@1", 1.0, 1.0, scores=[1.0], details=[details]),
-    ]
+    full = [Outcome(0, "g@1", 1.0, 1.0, details=details), Outcome(1, "g@1", 1.0, 1.0, scores=[1.0], details=[details])]
     lines = msgspec.json.Encoder().encode_lines(full) * 50
     tracemalloc.start()
     found = read_outcomes(lines)

@@ -39,10 +39,7 @@ FAILED = CHECK.model_copy(update={"passed": False, "line": 2, "message": "no", "
     [
         (GRADER, "<GraderRecord exact@3 of project p, function, batch isolation: an answer>"),
         (CUSTOM, "<GraderRecord exact@3 of project p, custom>"),
-        (
-            VERSION,
-            "<Version 2: function, batch isolation, 5 s, 256 MiB>",
-        ),
+        (VERSION, "<Version 2: function, batch isolation, 5 s, 256 MiB>"),
         (
             Batch(
                 id="b1", project="p", state="finished", graders=[BatchGrader(key="exact", version=3)], threads=9,

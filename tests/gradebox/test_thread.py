@@ -58,6 +58,9 @@ def test_messages_are_read_whole() -> None:
     assert StringThread.from_json(thread.to_json()) == thread
 
 
+ODD_CALLS = ["x", {"function": 4}, {"name": "g", "arguments": [1]}]
+
+
 def _calling(*ids: str) -> dict[str, Any]:
     calls = [{"id": each, "function": {"name": "f", "arguments": "{}"}} for each in ids]
     return {"role": "assistant", "content": None, "tool_calls": calls}
@@ -89,10 +92,7 @@ def test_a_result_belongs_to_the_latest_call_with_its_id_that_has_none(
     [
         ({"tool_calls": [{"function": {"name": "f", "arguments": "{q: 1"}}]}, [ToolCall("f", "{q: 1")]),  # no JSON
         ({"content": None, "function_call": {"name": "f", "arguments": "{}"}}, [ToolCall("f", {})]),  # the older kind
-        (
-            {"content": "", "tool_calls": ["x", {"function": 4}, {"name": "g", "arguments": [1]}]},
-            [ToolCall("", None), ToolCall("g", [1])],
-        ),
+        ({"content": "", "tool_calls": ODD_CALLS}, [ToolCall("", None), ToolCall("g", [1])]),
     ],
 )
 def test_odd_tool_calls_do_not_fail(members: dict[str, Any], calls: list[ToolCall]) -> None:
@@ -122,19 +122,13 @@ def test_parts_are_text_and_images_are_marks() -> None:
     ]
     thread = StringThread.from_messages([{"role": "user", "content": parts}])
     assert thread.last_content() == "see <|image|> here!"
-    assert thread.get_fragments()[0][1][:2] == [
-        {"type": "text", "text": "see "},
-        {"type": "image", "url": "https://x/y.png"},
-    ]
+    assert thread.get_fragments()[0][1][:2] == [parts[0], {"type": "image", "url": "https://x/y.png"}]
 
 
 def test_a_turn_more_keeps_the_messages_before_it() -> None:
     longer = StringThread.from_messages(AGENT).user("thanks").assistant("welcome")
-    assert longer.raw_messages() == [
-        *AGENT,
-        {"role": "user", "content": "thanks"},
-        {"role": "assistant", "content": "welcome"},
-    ]
+    said = [{"role": "user", "content": "thanks"}, {"role": "assistant", "content": "welcome"}]
+    assert longer.raw_messages() == AGENT + said
     assert longer.tool_calls[0].result == "found"
 
 
@@ -148,11 +142,8 @@ def test_a_turn_more_keeps_the_messages_before_it() -> None:
             "\"content\"[1] is of the type 'thinking', which is not read: leave it out, or write it as text. The types "
             "are text, input_text, output_text, refusal, image_url,",
         ),
-        (
-            {"role": "user", "content": [{"text": "q"}]},
-            '"content"[0] must be a part such as {"type": "text", "text": …}',
-        ),
-        ({"role": "user", "content": [4]}, '"content"[0] must be a part such as'),
+        ({"role": "user", "content": [{"text": "q"}]}, '[0] must be a part such as {"type": "text", "text": …}'),
+        ({"role": "user", "content": [4]}, '"content"[0] must be a part such as {"type"'),
         ({"role": "user", "content": [{"type": "text"}]}, '"content"[0]: "text" must be a string, and is null'),
         ({"role": "user", "content": {"text": "q"}}, '"content" must be a string or a list of parts, and is an object'),
         ({"content": "q"}, 'must be an object with "role" and "content"'),

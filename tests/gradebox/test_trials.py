@@ -75,21 +75,16 @@ def test_a_member_of_the_metadata_tells_prompts_apart() -> None:
 
 def test_each_completion_of_a_group_counts() -> None:
     scores = [CompletionScore(1.0), CompletionScore(0.0), CompletionScore(None, error=FAILED)]
+    passed_over = [scores[0], CompletionScore(None, not_applicable="no")]
     groups = [
         with_completion_scores(outcome("a", 0.5), scores[:2]),
         with_completion_scores(outcome("b", None, error=FAILED), scores),
         outcome("c", None, error=FAILED),
-        with_completion_scores(
-            outcome("d", None, not_applicable="no"), [scores[0], CompletionScore(None, not_applicable="no")]
-        ),
+        with_completion_scores(outcome("d", None, not_applicable="no"), passed_over),
     ]
     found = trials(groups, 1)
-    assert [(one.decided, one.passed, one.pass_at_k) for one in found.prompts] == [
-        (2, 1, 0.5),
-        (2, 1, 0.5),
-        (0, 0, None),
-        (1, 1, 1),
-    ]
+    counted = [(one.decided, one.passed, one.pass_at_k) for one in found.prompts]
+    assert counted == [(2, 1, 0.5), (2, 1, 0.5), (0, 0, None), (1, 1, 1)]
     assert (found.errors, found.not_applicable) == ({"timeout": 2}, 1)
     with pytest.raises(ValueError, match="no 'task' in its metadata"):  # which may have scores
         trials([(groups[1], {"threads": []})], 1, by="task")

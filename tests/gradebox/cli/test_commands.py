@@ -297,9 +297,8 @@ def test_keys_are_made_and_revoked(service: Service) -> None:
 
     service.ok("graders", "list", "--project", "cli-team", "--api-key", key)
     service.refused("graders", "list", "--api-key", key)
-    made = next(
-        each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "by command"
-    )
+    listed = json.loads(service.run("keys", "list", "--json").stdout)
+    made = next(each for each in listed if each["name"] == "by command")
     who = json.loads(service.run("keys", "whoami", "--api-key", key, "--json").stdout)
     assert (who["id"], who["projects"], who["role"], who["secret"]) == (made["id"], ["cli-team"], "manage", None)
     assert made["id"] in service.run("keys", "whoami", "--api-key", key).stdout
@@ -377,9 +376,8 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     rows = "".join(json.dumps({"said": "a", "n": number}) + "\n" for number in range(3))
     (tmp_path / "rows.jsonl").write_text(rows + '{"said": "a"}\n{"said": "a"}\n')
 
-    done = service.run(
-        "score", f"{grader}=2,{reads}@1=0.5", str(tmp_path / "rows.jsonl"), "--column", "said=completion"
-    )
+    weighted = f"{grader}=2,{reads}@1=0.5"
+    done = service.run("score", weighted, str(tmp_path / "rows.jsonl"), "--column", "said=completion")
 
     assert done.returncode == 0, done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.strip().startswith("combined") and "exception" in line]
@@ -387,9 +385,8 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert f"exception of {reads}@1, first at thread 3: KeyError: 'n'" in done.stderr
     batch = done.stderr.split("gradebox batches errors ")[1].split()[0]
     found = json.loads(service.run("batches", "errors", batch, "--json").stdout)
-    assert [(each["grader"], each["kind"], each["count"]) for each in found["errors"]] == [
-        (f"{reads}@1", "exception", 2)
-    ]
+    errors = [(each["grader"], each["kind"], each["count"]) for each in found["errors"]]
+    assert errors == [(f"{reads}@1", "exception", 2)]
     assert found["errors"][0]["first"] == {"index": 3, "id": None, "stdout": None}
     assert found["left_out"] == 0
     assert "KeyError" in service.run("batches", "errors", batch).stdout
@@ -501,17 +498,16 @@ def test_a_test_thread_that_is_none_is_one_line(
         assert len(done.splitlines()) == 1
 
 
-def test_a_batch_that_is_not_waited_for_is_found_in_its_project(service: Service, grader: str, tmp_path: Path) -> None:
+def test_a_batch_that_is_not_waited_for_is_found_in_its_project(
+    service: Service, grader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "threads.jsonl").write_bytes(THREADS)
 
     batch = service.run("score", grader, str(tmp_path / "threads.jsonl"), "--detach").stdout.strip()
 
     service.ok("batches", "watch", batch)
-    service.environment["GRADEBOX_PROJECT"] = "no-such"
-    try:
-        assert "no project 'no-such'" in service.run("batches", "show", batch).stderr
-    finally:
-        del service.environment["GRADEBOX_PROJECT"]
+    monkeypatch.setitem(service.environment, "GRADEBOX_PROJECT", "no-such")
+    assert "no project 'no-such'" in service.run("batches", "show", batch).stderr
 
 
 def test_a_terminal_is_asked_before_a_grader_is_deleted(service: Service, grader: str) -> None:

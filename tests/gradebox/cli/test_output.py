@@ -47,10 +47,7 @@ def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.Captu
     ids=["interval", "options", "pass rate without an interval", "positional bias"],
 )
 def test_a_summary_shows_what_it_has(
-    capsys: pytest.CaptureFixture[str],
-    scores: tuple[float, ...],
-    details: Callable[[int], dict[str, Any]],
-    shown: str,
+    capsys: pytest.CaptureFixture[str], scores: tuple[float, ...], details: Callable[[int], dict[str, Any]], shown: str
 ) -> None:
     outcomes = [Outcome(n, "judge@1", score, 1.0, details=details(n)) for n, score in enumerate(scores)]
     output.summaries([summarise("judge@1", 1.0, tally(outcomes))])

@@ -21,6 +21,7 @@ from gradebox.rewards import trl
 
 ROW = {"question": "2+2?", "response": "4", "answer": "4", "id": "s1"}
 COLUMNS = {"question": "prompt", "response": "completion"}
+SAYS, C = {"said": "completion"}, {"completion": "c"}
 SAID = {"role": "assistant", "content": "4"}
 THREAD = {"prompt": "2+2?", "completion": "4", "id": "s1", "metadata": {"answer": "4"}}
 
@@ -107,16 +108,8 @@ def test_a_named_pipe_is_not_sent_again(tmp_path: Path) -> None:
     ("row", "columns", "thread"),
     [
         ({"prompt": "q", "completion": "c", "a": 1}, {}, {"prompt": "q", "completion": "c", "metadata": {"a": 1}}),
-        (
-            {"completion": "gold", "said": "c"},
-            {"said": "completion"},
-            {"completion": "c", "metadata": {"completion": "gold"}},
-        ),
-        (
-            {"completion": "c", "info": {"a": 1}, "b": 2},
-            {"info": "metadata"},
-            {"completion": "c", "metadata": {"a": 1, "b": 2}},
-        ),
+        ({"completion": "g", "said": "c"}, SAYS, {"completion": "c", "metadata": {"completion": "g"}}),
+        ({"completion": "c", "info": {"a": 1}, "b": 2}, {"info": "metadata"}, C | {"metadata": {"a": 1, "b": 2}}),
         ({"completion": "c", "metadata": None, "b": 2}, {}, {"completion": "c", "metadata": {"b": 2}}),
         ({"chat": [SAID]}, {"chat": "messages"}, {"messages": [SAID], "metadata": {}}),
     ],
@@ -135,21 +128,8 @@ def test_a_column_that_is_called_as_a_member_is_that(
         ([ROW], {"question": "prompt", "response": "prompt"}, "two columns cannot be the same member"),
         ([ROW], {"quest": "prompt"}, "row 0 has no column 'quest': it has question, response, answer, id"),
         ([ROW, {"response": "4"}], COLUMNS, "row 1 has no column 'question'"),
-        (
-            [{"response": object()}],
-            {"response": "completion"},
-            "row 0, column 'response': it holds a value of type object",
-        ),
-        (
-            [{"response": None}],
-            {"response": "completion"},
-            '"completion" must be text or a list of .* null',
-        ),
-        (
-            [{"response": math.nan}],
-            {"response": "completion"},
-            '"completion" must be text or a list of .* null',
-        ),
+        ([{"said": object()}], SAYS, "row 0, column 'said': it holds a value of type object"),
+        *(([{"said": none}], SAYS, '"completion" must be text or a list of .* null') for none in (None, math.nan)),
         ([{"m": 1, "completion": "c"}], {"m": "metadata"}, "holds dicts, and this is a int"),
         (io.BytesIO(b'[{"completion": "c"}]'), {}, "the file of threads is one JSON array"),
     ],
@@ -211,13 +191,8 @@ def test_values_that_json_lacks_have_a_stated_form() -> None:
 def test_times_of_numpy_are_iso_8601_whatever_they_count_in(value: np.datetime64, text: str | None) -> None:
     row = {"completion": "c", "one": value, "many": np.array([value]), "deep": np.array([[value]])}
     row["none"], row["object"] = np.array(value), np.array([value], dtype=object)
-    assert sent([row], {})[0]["metadata"] == {
-        "one": text,
-        "many": [text],
-        "deep": [[text]],
-        "none": text,
-        "object": [text],
-    }
+    told = {"one": text, "many": [text], "deep": [[text]], "none": text, "object": [text]}
+    assert sent([row], {})[0]["metadata"] == told
 
 
 def test_times_of_pandas_are_iso_8601() -> None:

@@ -27,8 +27,7 @@ def test_a_weight_is_a_number(weight: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grader", "version", "found"),
-    [("g", None, None), ("g", 2, 2), ("g", 0, 0), ("g@2", None, 2), ("g@2", 2, 2)],
+    ("grader", "version", "found"), [("g", None, None), ("g", 2, 2), ("g", 0, 0), ("g@2", None, 2), ("g@2", 2, 2)]
 )
 def test_a_version_is_named_by_the_grader_or_beside_it(grader: str, version: int | None, found: int | None) -> None:
     assert grader_names.version_of(grader, version) == ("g", found)

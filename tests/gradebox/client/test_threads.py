@@ -93,8 +93,7 @@ def test_what_goes_out_is_what_json_makes_of_it(metadata: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize(
-    "value",
-    [object(), date(2026, 1, 1), Decimal(4), b"4", {4}, UUID(int=4), Fruit.APPLE, [date(2026, 1, 1)]],
+    "value", [object(), date(2026, 1, 1), Decimal(4), b"4", {4}, UUID(int=4), Fruit.APPLE, [date(2026, 1, 1)]]
 )
 def test_what_json_cannot_say_is_refused_also_if_some_encoders_can_write_it(value: object) -> None:
     threads: list[Thread] = [{"completion": "4", "metadata": {"answer": value}}, StringThread([], {"answer": value})]
@@ -306,10 +305,7 @@ UNANSWERED = {"messages": [{"role": "assistant", "content": "4"}, {"role": "user
     ("threads", "said"),
     [
         ([ANSWERED, [("assistant", "4")], StringThread([("assistant", "4")]), {"completion": "4"}], []),
-        (
-            [ANSWERED, UNANSWERED, [("user", "q")], StringThread()],
-            ["3 of 4 threads do not", "first is thread 1"],
-        ),
+        ([ANSWERED, UNANSWERED, [("user", "q")], StringThread()], ["3 of 4 threads do not", "first is thread 1"]),
     ],
 )
 def test_threads_without_a_completion_are_told_of(

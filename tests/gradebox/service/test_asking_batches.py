@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -131,15 +132,8 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         server_process("--port", "0", "--reply", REPLY, "--latency-s", "0.2") as (process, url),
         service.client() as client,
     ):
-        client.models.create(
-            "small-judge",
-            base_url=url,
-            model="m",
-            timeout_s=2,
-            max_concurrency=4,
-            input_price=1_000,
-            output_price=2_000,
-        )
+        prices: dict[str, Any] = {"input_price": 1_000, "output_price": 2_000}
+        client.models.create("small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4, **prices)
         client.graders.put("polite", fn=JUDGE)
         batches = [client.batches.create("polite", threads(24, what)) for what in ("unplugged", "as well")]
         while httpx.get(url.removesuffix("/v1")).json()["requests"] < 16:

@@ -241,11 +241,8 @@ def test_a_signal_is_heard_while_it_waits_and_before() -> None:
 
 
 def test_an_object_store_without_credentials_is_refused(redis_url: str) -> None:
-    nobody = {
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-        "AWS_CONFIG_FILE": "/nowhere",
-    }
+    nobody = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/nowhere")
+    nobody["AWS_EC2_METADATA_DISABLED"] = "true"
     own = {"GRADEBOX_REDIS_URL": redis_url, "GRADEBOX_SPOOL_URL": "s3://x/y", "GRADEBOX_SUPERVISED": str(os.getpid())}
     environment = os.environ | nobody | own
     api = subprocess.run([sys.executable, "-m", "api"], env=environment, cwd=ROOT, stderr=subprocess.PIPE, timeout=60)
