@@ -14,6 +14,7 @@ from runtime.starting import allow_files, start, wait_for
 from runtime.supervised import is_supervised
 from sandbox.pool.counts import Counts
 from sandbox.pool.pool import Pool, open_pool
+from storage.connection import is_away
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
 
@@ -27,7 +28,7 @@ def _run() -> None:
     unknown_settings.warn()
     allow_files()
     with open_pool(counts=Counts("api")) as pool:
-        _serve(ApiSettings(), wait_for(_open_store), pool)
+        _serve(ApiSettings(), wait_for(_open_store, is_away), pool)
 
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:

@@ -8,9 +8,7 @@ from typing import TypeVar
 
 import structlog
 from pydantic import ValidationError
-from redis.exceptions import AuthenticationError, ResponseError
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import AuthenticationError, RedisError
 
 from gradebox.service.logs import configure
 from gradebox.service.settings_error import fault_of
@@ -52,8 +50,8 @@ def allow_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _FILES) if hard > 0 else _FILES, hard))
 
 
-def wait_for(open_store: Callable[[], _Store]) -> _Store:
-    """Opens the store, and waits for a Redis that does not answer.
+def wait_for(open_store: Callable[[], _Store], is_away: Callable[[RedisError], bool]) -> _Store:
+    """Opens the store, and waits for a Redis of which `is_away` says that a later try may succeed.
 
     Redis may be starting, or may be running the script that migrates data, during which it answers no other request.
 
@@ -65,13 +63,13 @@ def wait_for(open_store: Callable[[], _Store]) -> _Store:
     while True:
         try:
             return open_store()
-        except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
-            if isinstance(error, ResponseError) and not str(error).startswith("BUSY"):
+        except RedisError as error:
+            if not is_away(error):
                 raise
             if isinstance(error, AuthenticationError) and is_supervised():
                 raise RedisRefuses(f"{error}: correct GRADEBOX_REDIS_URL or --redis-url") from error
             if time.monotonic() > logged_at + LOG_S:
-                _log.warning("Redis does not answer, trying again", error=str(error))
+                _log.warning("Redis cannot be used yet, trying again", error=str(error))
                 logged_at = time.monotonic()
             time.sleep(REDIS_WAIT_S)
 

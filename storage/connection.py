@@ -86,14 +86,23 @@ def seconds(redis: Redis) -> float:
     return whole + micros / 1e6
 
 
+def value_of(redis: Redis, key: str, first: str | int) -> str:
+    """The value of a key; if it has none, `first`, which is then stored.
+
+    The key is looked up before it is set: a Redis that is full or read-only refuses that even if the key is there.
+    """
+    if not redis.exists(key):
+        redis.set(key, first, nx=True)
+    return text(redis.get(key) or b"")
+
+
 def check_format(redis: Redis) -> None:
     """Marks an empty Redis with this format, and migrates older data to it step by step. Each step is atomic.
 
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
     """
-    redis.set(redis_keys.FORMAT, FORMAT, nx=True)
-    found = int(redis.get(redis_keys.FORMAT) or 0)
+    found = int(value_of(redis, redis_keys.FORMAT, FORMAT))
     for later in range(found + 1, FORMAT + 1):
         script(redis, f"migrate_{later}")()
     if found > FORMAT:

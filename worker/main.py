@@ -17,6 +17,7 @@ from runtime.starting import allow_files, start, wait_for
 from sandbox.pool.counts import Counts
 from sandbox.pool.pool import Pool, open_pool
 from storage.batch_plan import Lane
+from storage.connection import is_away
 from storage.janitor import Janitor
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
@@ -49,7 +50,7 @@ def _run() -> None:
     if own.metrics_port:
         serve(metrics.registry, own.metrics_host, own.metrics_port)
     with open_pool(counts=Counts("worker")) as pool:
-        _work(settings, own, wait_for(partial(open_store, settings)), pool, metrics)
+        _work(settings, own, wait_for(partial(open_store, settings), is_away), pool, metrics)
 
 
 def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool, metrics: Metrics) -> None:

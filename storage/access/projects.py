@@ -50,6 +50,8 @@ class Projects:
 
     def ensure(self, key: str) -> None:
         """Creates a project if there is none with that key."""
+        if self._redis.hexists(redis_keys.PROJECTS, key):  # a Redis that is full or read-only can be read
+            return
         project = Project(key=key, name=key, created_at=datetime.now(UTC))
         self._redis.hsetnx(redis_keys.PROJECTS, key, project.model_dump_json())
 

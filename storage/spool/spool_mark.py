@@ -9,7 +9,7 @@ import secrets
 from redis import Redis
 
 from storage import redis_keys
-from storage.connection import text
+from storage.connection import value_of
 from storage.spool.spool import Spool
 
 
@@ -20,8 +20,7 @@ def match(redis: Redis, spool: Spool) -> str:
     Raises:
         OSError: the spool was to be marked, and is not writable.
     """
-    redis.set(redis_keys.SPOOL, secrets.token_hex(8), nx=True)
-    mark = text(redis.get(redis_keys.SPOOL) or b"")
+    mark = value_of(redis, redis_keys.SPOOL, secrets.token_hex(8))
     if not redis.exists(redis_keys.SPOOL_MARKED):
         if spool.mark() is None:
             spool.write_mark(mark)

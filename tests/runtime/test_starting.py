@@ -10,11 +10,12 @@ from unittest.mock import Mock
 
 import pytest
 from redis import Redis
-from redis.exceptions import AuthenticationError, ResponseError
+from redis.exceptions import AuthenticationError, MasterDownError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
 
 from runtime import starting
+from storage.connection import is_away
 from storage.settings import StorageSettings
 from storage.store import open_store
 from tests.conftest import redis_server
@@ -48,14 +49,14 @@ def test_the_exit_code_says_why_a_process_cannot_start() -> None:
 def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> object:
     """The result of `wait_for` if opening the store has these results, one after another."""
     monkeypatch.setattr(starting, "REDIS_WAIT_S", 0.01)
-    return starting.wait_for(Mock(side_effect=answers))
+    return starting.wait_for(Mock(side_effect=answers), is_away)
 
 
 def test_a_redis_that_does_not_answer_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = RedisConnectionError("refused")
+    away = RedisConnectionError("refused"), MasterDownError("down"), ReadOnlyError("read only")
     with capture_logs() as logged:
-        assert opening(monkeypatch, refused, refused, "the store") == "the store"
-    assert [line["event"] for line in logged] == ["Redis does not answer, trying again"]  # not once for each try
+        assert opening(monkeypatch, *away, "the store") == "the store"
+    assert [line["event"] for line in logged] == ["Redis cannot be used yet, trying again"]  # not once for each try
 
 
 def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,11 +70,11 @@ def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, m
         time.sleep(0.3)
         with pytest.raises(ResponseError, match="BUSY"):
             open_store(settings)
-        store = starting.wait_for(partial(open_store, settings))
+        store = starting.wait_for(partial(open_store, settings), is_away)
         busy.join()
         assert store.redis.ping()
         with pytest.raises(ResponseError, match="WRONGTYPE"):
-            starting.wait_for(partial(store.redis.llen, "gradebox:format"))
+            starting.wait_for(partial(store.redis.llen, "gradebox:format"), is_away)
 
 
 def test_credentials_that_redis_refuses_end_a_service_that_somebody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:

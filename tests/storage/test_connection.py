@@ -20,8 +20,9 @@ from storage.environments.environment_builds import Made
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.models.spending import Budget
+from storage.settings import StorageSettings
 from storage.spool.chunks import Chunk
-from storage.store import Store
+from storage.store import Store, first_start, open_store
 from tests.storage.making import accept, claim, ended, failed, finish, finish_all, full, load_keys, outcomes_of, wanted
 from tests.waiting import eventually
 
@@ -244,6 +245,15 @@ def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines(
     assert is_away(raised.value)
     assert trouble in trouble_of(raised.value)
     assert write_trouble(redis) is None
+
+
+@pytest.mark.parametrize("made", [full, read_only, without_replicas])
+def test_a_process_starts_with_a_redis_that_cannot_be_written(
+    redis: Redis, storage_settings: StorageSettings, made: Callable[[Redis], AbstractContextManager[None]]
+) -> None:
+    first_start(open_store(storage_settings), storage_settings)
+    with made(redis):
+        first_start(open_store(storage_settings), storage_settings)
 
 
 @contextmanager
