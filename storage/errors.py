@@ -43,6 +43,10 @@ class Conflict(StorageError):
     """The key is taken, or the state of the object does not allow this."""
 
 
+class KeyTaken(Conflict):
+    """Another grader has the key."""
+
+
 class Locked(Conflict):
     """The grader is locked against change."""
 

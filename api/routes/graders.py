@@ -1,6 +1,7 @@
 """Graders and their versions."""
 
 import re
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from gradebox.schemas import GraderRecord, Limits, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB
-from storage.errors import Conflict, NotFound, VersionChanged
+from storage.errors import Conflict, KeyTaken, NotFound, VersionChanged
 from storage.graders import check_threads
 from storage.graders.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
@@ -303,7 +304,8 @@ def _put_function(
         if sent.is_newest:
             raise
         made = replace(bodies.convert({"key": key}, NewGrader), **asdict(new))
-        return create_function(caller, services, sent, made, once)
+        with suppress(KeyTaken):  # meanwhile, as when each process of a training puts the same reward
+            return create_function(caller, services, sent, made, once)
     return update_function(caller, services, key, sent, new, once, expected)
 
 

@@ -8,7 +8,7 @@ from redis import Redis
 from gradebox.schemas import GraderRecord, Kind, Version
 from storage import redis_keys
 from storage.connection import text
-from storage.errors import MOST_COMPARED, Conflict, Locked, NotFound, VersionChanged, no_key
+from storage.errors import MOST_COMPARED, Conflict, KeyTaken, Locked, NotFound, VersionChanged, no_key
 from storage.graders import check_threads
 from storage.graders.grader_content import Custom, Proved
 
@@ -23,9 +23,9 @@ def read(redis: Redis, project: str, key: str) -> GraderRecord:
 
 
 def check_free(redis: Redis, project: str, key: str) -> None:
-    """Raises Conflict if a grader has this key."""
+    """Raises KeyTaken if a grader has this key."""
     if redis.exists(redis_keys.grader(project, key)):
-        raise Conflict(
+        raise KeyTaken(
             f"there is a grader {key!r} in project {project!r} already: "
             "for a new version use graders.put in Python, `gradebox graders create --replace` or `gradebox graders "
             "update` in the shell, or PUT over HTTP; or choose another key"

@@ -122,6 +122,16 @@ def test_a_version_follows_the_one_that_is_named(client: httpx.Client) -> None:
     assert {client.put(f"{URL}/exact", json=last, headers=repeated).json()["version"] for _ in range(2)} == {4}
 
 
+def test_of_puts_that_create_a_grader_at_once_none_is_refused(client: httpx.Client) -> None:
+    def put(_: int) -> httpx.Response:
+        return client.put(
+            f"{URL}/both", json={"source": f"import time\ntime.sleep(0.3)\n{GOOD}"}, params={"create": True}
+        )
+
+    with ThreadPoolExecutor() as pool:
+        assert [answer_of(made)["version"] for made in pool.map(put, range(2))] == [1, 1]
+
+
 def test_a_put_may_create_a_grader(client: httpx.Client) -> None:
     sent = {"source": GOOD, "name": "Exact", "timeout_s": 3.0}
     assert problem(client.put(f"{URL}/exact", json=sent), 404, "not-found")
