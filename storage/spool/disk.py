@@ -1,12 +1,16 @@
 """Writing files of a folder durably."""
 
 import ctypes
+import errno
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk, or a disk quota, that is full."""
 
 _SYNC_FILE_RANGE_WRITE = 2
 _sync_file_range = ctypes.CDLL(None, use_errno=True).sync_file_range
@@ -26,6 +30,17 @@ def sync(file: IO[bytes]) -> None:
     """Returns when the file's bytes are on disk. Raises OSError if they cannot be written."""
     file.flush()
     os.fsync(file.fileno())
+
+
+def check_writes(path: Path) -> None:
+    """Writes a byte to this file. Raises OSError if it does not reach the disk, but not if the disk is full."""
+    try:
+        with path.open("wb") as file:
+            file.write(b"\n")
+            sync(file)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
 
 
 def sync_folder(path: Path) -> None:

@@ -197,11 +197,15 @@ class FileStore:
             raise OSError(errno.EIO, f"{len(left)} of the files were not deleted", path)
 
     def probe(self) -> None:
-        """Writes an empty file and removes it."""
+        """Writes a file and removes it. In a folder it has a byte: a disk that takes no bytes may still take names."""
         path = f"{self.root}/probe-{secrets.token_hex(4)}"
         with self._as_os_errors():
             self.system.pipe_file(path, b"")
-            self.system.rm_file(path)
+            try:
+                if self.is_folder:
+                    disk.check_writes(Path(path))
+            finally:
+                self.system.rm_file(path)
 
     def half_of_disk(self) -> int | None:
         """Half the size of the disk in bytes; None for an object store."""

@@ -18,12 +18,11 @@ _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
 _RECORDED = re.compile(r"recorded-([0-9a-f]+)\.jsonl")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
 _OLD_TABLE = "table"  # the name of the tables of earlier releases
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(error: OSError) -> bool:
     """Whether the disk or the disk quota is full."""
-    return error.errno in _FULL
+    return error.errno in disk.FULL
 
 
 class Spool:

@@ -1,6 +1,7 @@
 """Tests of a full disk, on a small file system."""
 
 import errno
+import resource
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,17 @@ def test_an_upload_that_fills_the_disk_leaves_nothing(disk: Path, redis: Redis) 
     assert is_full(full.value)
     upload.abandon()
     assert not list((disk / "spool" / "payloads").iterdir())
+
+
+def test_a_disk_that_takes_names_and_no_bytes_is_in_trouble_unless_it_is_full(disk: Path) -> None:
+    spool = Spool(f"file://{disk}/spool")
+    soft, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+        trouble = spool.trouble()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, most))
+    assert trouble is not None
+    fill(disk, 0)
+    assert spool.trouble() is None
+    assert [*(disk / "spool").iterdir()] == []
