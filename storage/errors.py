@@ -44,7 +44,7 @@ class Conflict(StorageError):
 
 
 class KeyTaken(Conflict):
-    """Another grader has the key."""
+    """Another grader, model or endpoint has the key."""
 
 
 class Locked(Conflict):

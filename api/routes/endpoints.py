@@ -1,5 +1,6 @@
 """Endpoints of a project: reward servers, with their keys and headers."""
 
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -15,7 +16,7 @@ from api.intake import bodies, request_headers
 from api.routes.registered_servers import NewServer, ServerChanges, Url, allowed, as_new, given, trials
 from api.services import Served, Services
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
-from storage.errors import NotFound
+from storage.errors import KeyTaken, NotFound
 from storage.models.endpoints import EndpointChanges
 
 router = project_router("endpoints", "/endpoints")
@@ -70,7 +71,9 @@ async def put(request: Request, services: Served, project: ManagesIn, key: str) 
     except NotFound:
         if new.url is None:
             raise
-        return await _create(services, project, as_new(key, new, NewEndpoint))
+        with suppress(KeyTaken):  # meanwhile
+            return await _create(services, project, as_new(key, new, NewEndpoint))
+    return await _update(services, project, key, new)
 
 
 async def _create(services: Services, project: str, new: NewEndpoint) -> ProjectEndpoint:

@@ -1,5 +1,6 @@
 """Models of a project: servers of chat completions, with their keys."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -17,7 +18,7 @@ from api.intake import bodies
 from api.routes.registered_servers import NewServer, PerMinute, ServerChanges, Url, allowed, as_new, given, trials
 from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial, ProjectModel
-from storage.errors import NotFound
+from storage.errors import KeyTaken, NotFound
 from storage.models.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
@@ -92,7 +93,9 @@ async def put(request: Request, services: Served, project: ManagesIn, key: str) 
     except NotFound:
         if new.base_url is None or new.model is None:
             raise
-        return await _create(services, project, as_new(key, new, NewModel))
+        with suppress(KeyTaken):  # meanwhile
+            return await _create(services, project, as_new(key, new, NewModel))
+    return await _update(services, project, key, new)
 
 
 async def _create(services: Services, project: str, new: NewModel) -> ProjectModel:

@@ -16,7 +16,7 @@ from gradebox.schemas import EndpointTrial, ModelTrial
 from storage.access.audit import Audit
 from storage.access.quotas import Quotas
 from storage.connection import text, transaction
-from storage.errors import Conflict, KeyNeeded, Refused, no_key
+from storage.errors import KeyNeeded, KeyTaken, Refused, no_key
 from storage.models.secret_key import SecretKey, SecretKeyError
 
 MAX_CONCURRENCY = 16  # concurrent requests, if the project sets no limit
@@ -132,7 +132,7 @@ class Registry(Generic[Record, Shown]):
         """Stores a new server.
 
         Raises:
-            Conflict: the key is taken.
+            KeyTaken: another server has the key.
             QuotaExceeded: the project has the maximum number of servers.
             Refused: there is an API key, and a header Authorization.
             SecretKeyError: the API key or a header cannot be encrypted.
@@ -143,7 +143,7 @@ class Registry(Generic[Record, Shown]):
 
         def create(pipe: Pipeline) -> Shown:
             if pipe.hexists(self.name_of(project), record.key):
-                raise Conflict(
+                raise KeyTaken(
                     f"project {project!r} has the {self.noun} {record.key!r} already: update it, or choose another key"
                 )
             self._quotas.check_number(project, self.noun, pipe.hlen(self.name_of(project)))

@@ -5,6 +5,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,6 +109,12 @@ def test_a_version_that_somebody_made_meanwhile_is_not_replaced(client: Client) 
         client.graders.update("shared", fn=source.format(3), if_version=1)
     with pytest.raises(TypeError, match="if_version="):
         client.graders.update("shared", name="Shared", if_version=2)
+
+
+def test_of_processes_that_put_a_new_grader_at_once_each_gets_it(client: Client) -> None:
+    source = "import time\ntime.sleep(0.3)\nasync def grade(thread): return 1.0"
+    with ThreadPoolExecutor() as pool:
+        assert [put.version for put in pool.map(lambda _: client.graders.put("at-once", source), range(2))] == [1, 1]
 
 
 def test_test_threads_stay_with_a_grader(client: Client, contains: str) -> None:

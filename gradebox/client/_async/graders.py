@@ -31,7 +31,7 @@ from gradebox.client.versions import (
     source_of,
     update_call,
 )
-from gradebox.errors import NotFound, TooLarge
+from gradebox.errors import Conflict, NotFound, TooLarge
 from gradebox.frame import Listing, Outcomes
 from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
@@ -165,15 +165,24 @@ class AsyncGraders:
             raise TypeError(ONE_OF)
         check_source(fn, kind, config)
         check_options(options)
-        known: GraderRecord | None = None
+        known = await self._known(key)
+        if known is None:
+            try:
+                if kind is not None and config is not None:
+                    return await self.create.of_kind(key=key, kind=kind, config=config, **options)
+                assert fn is not None
+                return await self.create.function(key=key, fn=fn, **options)
+            except Conflict:
+                known = await self._known(key)
+                if known is None:
+                    raise
+        # It exists, perhaps only since the first look: each process of a training puts the same grader.
+        return await self._update(key, fn, {**options, "kind": kind, "config": config}, known=known)
+
+    async def _known(self, key: str) -> GraderRecord | None:
         with suppress(NotFound):
-            known = await self.get(key)
-        if known is not None:
-            return await self._update(key, fn, {**options, "kind": kind, "config": config}, known=known)
-        if kind is not None and config is not None:
-            return await self.create.of_kind(key=key, kind=kind, config=config, **options)
-        assert fn is not None
-        return await self.create.function(key=key, fn=fn, **options)
+            return await self.get(key)
+        return None
 
     async def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader, as dicts: those of the last checks that were sent threads."""

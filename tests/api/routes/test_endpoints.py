@@ -1,6 +1,7 @@
 """Tests of endpoints over HTTP."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -189,3 +190,10 @@ def test_the_operator_says_where(client: httpx.Client, service: Service, monkeyp
     error = client.post(f"{PATH}/reward/test").json()["error"]
     assert error["kind"] == "refused"
     assert "is private" in error["message"]
+
+
+@pytest.mark.usefixtures("here")
+def test_of_puts_that_create_one_at_once_none_is_refused(client: httpx.Client) -> None:
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda _: client.put(f"{PATH}/shared", json={"url": "http://127.0.0.1:9"}), range(8))
+        assert {put.status_code for put in made} == {200}

@@ -1,6 +1,7 @@
 """Tests of models over HTTP."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -178,3 +179,12 @@ def test_a_key_file_that_was_lost_is_told(
     assert answer.headers["retry-after"] == "1"
     assert "GRADEBOX_SECRET_KEY_FILE" in caplog.text  # the operator is told too
     assert server.bodies == []
+
+
+@pytest.mark.usefixtures("here")
+def test_of_puts_that_create_one_at_once_none_is_refused(client: httpx.Client) -> None:
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(
+            lambda _: client.put(f"{PATH}/shared", json={"base_url": "http://127.0.0.1:9/v1", "model": "m"}), range(8)
+        )
+        assert {put.status_code for put in made} == {200}
