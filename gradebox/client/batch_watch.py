@@ -22,6 +22,11 @@ UNSEEN_S = 2.0  # the same without a progress bar: each request costs the servic
 LINE_EVERY_S = 10.0
 
 
+def note_goes_on(error: BaseException, batch_id: str) -> None:
+    """Adds to the error that ends a wait that its batch goes on, and the batch's id."""
+    error.add_note(f"batch {batch_id} goes on: wait for it or cancel it by client.batches.get({batch_id!r})")
+
+
 class BatchWatch:
     """Receives each state of a batch, and returns how long the next request may wait for its end."""
 
@@ -42,8 +47,7 @@ class BatchWatch:
         if isinstance(error, ConnectionFailed) and self.left_s <= 0:
             raise WaitTimeout(self._batch, self._timeout) from error
         if isinstance(error, KeyboardInterrupt | ConnectionFailed):
-            id_ = self._batch.id
-            error.add_note(f"batch {id_} goes on: wait for it or cancel it by client.batches.get({id_!r})")
+            note_goes_on(error, self._batch.id)
 
     @property
     def left_s(self) -> float:

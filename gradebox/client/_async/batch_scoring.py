@@ -9,13 +9,13 @@ from math import inf
 from gradebox.client._async.batch_handle import AsyncBatchHandle
 from gradebox.client._async.batches import AsyncBatches
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.batch_watch import UNSEEN_S, waits_for
+from gradebox.client.batch_watch import UNSEEN_S, note_goes_on, waits_for
 from gradebox.client.calls import batch_calls
 from gradebox.client.grader_names import GraderChoice, weights_of
 from gradebox.client.thread_line import Thread
 from gradebox.client.threads import each_of
 from gradebox.client.unfinished_batches import cancelled_at_exit
-from gradebox.errors import BatchFailed, ClientClosed, GradeboxError
+from gradebox.errors import BatchFailed, ClientClosed, ConnectionFailed, GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.schemas import ENDED
 from gradebox.terminal_text import plain
@@ -48,6 +48,8 @@ async def score_by_workers(
             if not isinstance(error, Exception) or isinstance(error, ClientClosed):
                 _log.warning("batch %s is being cancelled; a second interrupt leaves it running", batch.id)
                 await cancel()
+            elif isinstance(error, ConnectionFailed):
+                note_goes_on(error, batch.id)
             raise
     found = [outcome async for outcome in batch.outcomes()]
     with suppress(GradeboxError):  # it expires anyway

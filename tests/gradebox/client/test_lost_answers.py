@@ -14,6 +14,7 @@ import pytest
 from gradebox.client import AsyncClient, Client
 from gradebox.errors import ConnectionFailed, NotFound
 from tests.gradebox.conftest import Service
+from tests.waiting import eventually
 
 GRADER = "async def grade(thread):\n    return 1.0\n"
 THREADS = [{"turns": [["assistant", str(number)]]} for number in range(3)]
@@ -73,9 +74,9 @@ def proxy(service: Service) -> Iterator[Proxy]:
 
 
 @contextmanager
-def grader(service: Service, key: str) -> Iterator[Client]:
+def grader(service: Service, key: str, source: str = GRADER) -> Iterator[Client]:
     with service.client() as direct:
-        direct.graders.create.function(key=key, fn=GRADER)
+        direct.graders.create.function(key=key, fn=source)
         yield direct
         direct.graders.delete(key)
 
@@ -131,3 +132,21 @@ def test_what_can_be_read_only_once_is_not_sent_cut_off(service: Service, proxy:
         proxy.losing = 1
         with pytest.raises(ConnectionFailed, match="broke"):
             client.batches.create("lost-once", iter(THREADS))
+
+
+def test_a_reward_whose_service_is_away_for_too_long_names_its_batch(service: Service, proxy: Proxy) -> None:
+    def lose() -> None:
+        eventually(lambda: any(batch.state == "running" for batch in direct.batches.list(grader="left-batch")))
+        proxy.losing = 9
+
+    with grader(service, "left-batch", "import time\ntime.sleep(1)\n" + GRADER) as direct:
+        with Client(proxy.url, service.key, retry_s=0) as client:
+            reward = client.graders.get("left-batch").as_trl_reward(by_workers=True)
+            thread = threading.Thread(target=lose)
+            thread.start()
+            with pytest.raises(ConnectionFailed) as raised:
+                reward(prompts=["?"], completions=["4"])
+            thread.join()
+        (batch,) = direct.batches.list(grader="left-batch")
+        batch.wait(progress=False)
+    assert f"batch {batch.id} goes on" in raised.value.__notes__[0]
