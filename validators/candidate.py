@@ -23,6 +23,7 @@ class Candidate:
         self.text_bytes = text_bytes
         self.warnings: list[str] = []
         self.asks: tuple[str, ...] = ()
+        self.runs_loop = False  # whether `grade` calls what runs an event loop, as `asyncio.run`
         self.groups = False  # whether `grade` takes a list of threads that belong together
         self.text: str
         self.tree: _ast.Module

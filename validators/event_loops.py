@@ -1,7 +1,7 @@
-"""Warns of calls that run an event loop, as `asyncio.run` does: they raise RuntimeError in `grade`, which runs in one.
+"""Finds calls that run an event loop, as `asyncio.run` does. Reward functions may, because trainers run none.
 
-A trainer calls its reward functions without a loop, so they may run one. A grader that calls such a function and
-catches the error scores each completion as if it were wrong.
+A grader that has such calls is started without a loop. If it needs one too, these calls raise RuntimeError: one that
+catches the error scores each completion as if it were wrong. So the checks warn of that.
 """
 
 import _ast
@@ -14,21 +14,31 @@ HINTS = ("asyncio.run", "import run", "run_until_complete")
 # With these, the loop may run in a thread or a process of its own, or where no other one runs.
 _ELSEWHERE = frozenset(("concurrent", "multiprocessing", "nest_asyncio", "nest_asyncio2", "threading"))
 _ELSEWHERE_NAMES = frozenset(("get_running_loop", "is_running", "run_in_executor", "to_thread"))
+_AWAITING = _ast.Await | _ast.AsyncFor | _ast.AsyncWith
 _IN_A_LOOP = (
-    "line {line}: `{call}` raises RuntimeError in `grade`, which runs in an event loop: where the error is caught, the "
-    "grader goes on. Write `await`, also in the functions that `grade` calls"
+    "line {line}: `{call}` raises RuntimeError if `grade` asks or awaits what needs an event loop, as `asyncio.sleep`. "
+    "Where the error is caught, the grader goes on. Write `await`, also in the functions that `grade` calls"
 )
 
 
-def warnings(tree: _ast.Module) -> list[str]:
-    """A warning for the first call that runs a loop, in what `grade` uses; in a module without `grade`, anywhere."""
+def calls(tree: _ast.Module) -> list[tuple[int, str]]:
+    """The lines of calls that run a loop, each with the function, in what `grade` uses; in a module without `grade`,
+    anywhere. Empty if the code asks whether a loop runs, or uses threads of asyncio.
+    """
     known = imported(tree)
     parts = list(_used(tree))
-    names = {getattr(part, "attr", getattr(part, "id", "")) for part in parts}
-    if names & _ELSEWHERE_NAMES or {name.partition(".")[0] for name in known.values()} & _ELSEWHERE:
+    if _ELSEWHERE_NAMES & {getattr(part, "attr", getattr(part, "id", "")) for part in parts}:
         return []
-    calls = [(part.lineno, _running(part, known)) for part in parts if isinstance(part, _ast.Call)]
-    return [_IN_A_LOOP.format(line=line, call=call) for line, call in sorted(calls) if call][:1]
+    found = [(part.lineno, _running(part, known)) for part in parts if isinstance(part, _ast.Call)]
+    return sorted((line, call) for line, call in found if call)
+
+
+def warnings(tree: _ast.Module, grade: _ast.AsyncFunctionDef) -> list[str]:
+    """A warning for the first of these calls, if `grade` awaits something."""
+    if {name.partition(".")[0] for name in imported(tree).values()} & _ELSEWHERE:
+        return []
+    found = calls(tree) if any(isinstance(part, _AWAITING) for part in nodes(grade)) else []
+    return [_IN_A_LOOP.format(line=line, call=call) for line, call in found[:1]]
 
 
 def _running(node: _ast.Call, known: dict[str, str]) -> str:

@@ -55,7 +55,8 @@ def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> li
     if any(hint in text for hint in downloads.HINTS):
         found += downloads.warnings(tree, folders)
     if any(hint in text for hint in event_loops.HINTS):
-        found += event_loops.warnings(tree)
+        candidate.runs_loop |= bool(event_loops.calls(tree))
+        found += event_loops.warnings(tree, candidate.definition)
     if any(hint in text for hint in files.HINTS):
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
     if any(hint in text for hint in generators.HINTS):

@@ -37,6 +37,9 @@ class Row(NamedTuple):
         return json.dumps({"completion": self.completion, "metadata": {}}).encode()
 
 
+_LOOPS = "import asyncio\nasync def f():\n    await asyncio.sleep(0.001)\n    return 0.5\n---\ntry:\n    "
+
+
 def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
     """A row whose `judge` has these lines. Lines before `---` go to the top of the module."""
     top, _, inner = lines.strip("\n").rpartition("---\n")
@@ -302,6 +305,18 @@ WORKING = [
     body("two returns", "import os\n---\np = os.fork()\nif p == 0:\n    return 0.0\nos.waitpid(p, 0)\nreturn 1.0", 1.0),
     body("CRLF", "x = '''a\nb'''\n---\nreturn len(x)", 3.0)._replace(name="CRLF"),
     Row("BOM", "\ufeffasync def judge(thread):\n    return 0.5\n", 0.5),
+    body("asyncio.run", _LOOPS + "return asyncio.run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
+    body(
+        "a new loop",
+        _LOOPS + "return asyncio.new_event_loop().run_until_complete(f())\nexcept RuntimeError:\n    return 0.0",
+        0.5,
+    ),
+    body(
+        "asyncio.run in a branch, and await",
+        _LOOPS + "return await asyncio.wait_for(f(), 5)\nexcept RuntimeError:\n"
+        "    return asyncio.run(f()) if thread.metadata else 0.0",
+        0.5,
+    ),
     Row("64 KiB", "# 64 KiB\nasync def judge(thread):\n    return 0.5\n", 0.5),
 ]
 

@@ -5,7 +5,8 @@ import pytest
 from validators import structure, syntax
 from validators.candidate import Candidate
 
-_GRADE = "\nasync def grade(thread):\n    try: return {}\n    except RuntimeError: return 0.0\n"
+_PLAIN = "\nasync def grade(thread):\n    try: return {}\n    except RuntimeError: return 0.0\n"
+_GRADE = _PLAIN.replace("try: ", "try: await pause(); ")
 _ALL = "\ndef score_all(texts): return {}\n" + _GRADE.format("score_all([])")
 
 
@@ -19,7 +20,7 @@ def _warnings(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("import asyncio" + _GRADE.format("asyncio.run(one())"), "line 3: `asyncio.run` raises RuntimeError"),
+        ("import asyncio" + _GRADE.format("asyncio.run(one())"), "line 3: `asyncio.run` raises RuntimeError if"),
         ("from asyncio import run as go" + _GRADE.format("go(one())"), "line 3: `asyncio.run` raises"),
         ("import asyncio" + _ALL.format("asyncio.run(one())"), "line 2: `asyncio.run` raises"),
         ("import asyncio" + _ALL.format("asyncio.get_event_loop().run_until_complete(one())"), "line 2: `run_until_c"),
@@ -49,6 +50,10 @@ def test_a_loop_that_cannot_run_is_warned_of(text: str, told: str) -> None:
 def test_another_is_not(text: str) -> None:
     call = "1" if "def main" in text or "subprocess" in text else "asyncio.run(one())"
     assert [each for each in _warnings(text + _GRADE.format(call)) if "event loop" in each] == []
+
+
+def test_one_of_a_grader_that_never_waits_is_not() -> None:
+    assert _warnings("import asyncio" + _PLAIN.format("asyncio.run(one())")) == []
 
 
 def test_one_in_a_thread_is_not() -> None:

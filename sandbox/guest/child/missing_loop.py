@@ -1,6 +1,7 @@
 """Notes whether code has asked for a running event loop in vain, as by `asyncio.sleep`. A grader may catch that error.
 
 A source that does not mention asyncio runs without a loop, and may still wait by a package that imports asyncio late.
+So does one that runs a loop itself, as by `asyncio.run`, and may wait besides.
 """
 
 from __future__ import annotations

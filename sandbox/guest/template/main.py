@@ -115,6 +115,7 @@ class TemplateProcess:
         place = packages.PLACE if self._limits.has_packages else ""
         candidate = Candidate(source, place, self._limits.text_bytes)
         own = opened()
+        missing_loop.note_requests()
         for number, check in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()
             try:
@@ -142,7 +143,8 @@ class TemplateProcess:
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
         self.touches_system = may_touch_system(candidate.text)
         may_wait = "asyncio" in sys.modules or "asyncio" in candidate.text
-        self.needs_loop = may_wait and not getattr(candidate.grade, "has_own_loop", False)
+        runs_loop = candidate.runs_loop or getattr(candidate.grade, "has_own_loop", False)
+        self.needs_loop = may_wait and (bool(candidate.asks) or not runs_loop)
         if candidate.asks:
             import sandbox.guest.child.asking_run  # before the fork, so that all children share it
 
@@ -151,7 +153,7 @@ class TemplateProcess:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
         if candidate.groups:
             self._take_groups()
-        missing_loop.note_requests()
+        missing_loop.asked.clear()
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.modules, candidate.code
         gc.collect()
