@@ -18,7 +18,9 @@ _OF_MODULES = frozenset(
 _METHODS = frozenset(
     ("open", "exists", "is_file", "is_dir", "stat", "glob", "rglob", "iterdir", "read_text", "read_bytes")
 )
-HINTS = _FUNCTIONS | _METHODS
+_GUESSING = frozenset(("guess_type", "guess_extension", "guess_all_extensions"))  # of mimetypes
+_MIME_TYPES = "/etc/mime.types"  # most machines have it, and it adds what Python lacks, such as .md and .docx
+HINTS = _FUNCTIONS | _METHODS | _GUESSING
 """Texts of which a source has one if it reads a file."""
 _WRITERS = frozenset(("write_text", "write_bytes", "touch", "mkdir", "makedirs", "connect", "save", "savetxt"))
 _PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/lib/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
@@ -67,6 +69,8 @@ def _used(call: _ast.Call, names: dict[str, str]) -> tuple[str, bool] | None:
     """The path that a call uses, and whether it writes it; None if it uses none."""
     called = call.func
     name = called.id if isinstance(called, _ast.Name) else called.attr if isinstance(called, _ast.Attribute) else ""
+    if name in _GUESSING and getattr(getattr(called, "value", None), "id", "mimetypes") == "mimetypes":
+        return _MIME_TYPES, False
     writes = name in _WRITERS or (name == "open" and any(_is_mode(each) for each in _arguments(call)))
     path = None
     if isinstance(called, _ast.Attribute) and (name in _METHODS or name in _WRITERS):

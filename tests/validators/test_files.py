@@ -46,6 +46,13 @@ def test_what_the_sandbox_has_or_the_grader_writes_is_not(text: str) -> None:
     assert files.warnings(ast.parse(text), runs_programs=False) == []
 
 
+@pytest.mark.parametrize("text", ["import mimetypes\nX = mimetypes.guess_type('a.md')", "guess_extension('text/x')"])
+def test_the_types_of_files_that_the_machine_knows_are_warned_of(text: str) -> None:
+    (warning,) = files.warnings(ast.parse(text), runs_programs=True)
+    assert "the sandbox has no file '/etc/mime.types'" in warning
+    assert files.warnings(ast.parse(text.replace("mimetypes.", "own.").replace("extension", "size")), True) == []
+
+
 def test_a_long_path_is_no_deep_recursion() -> None:
     tree = ast.parse("X = (Path('words')" + " / 'a'" * 700 + ").read_text()")
     (warning,) = files.warnings(tree, runs_programs=False)
