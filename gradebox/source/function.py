@@ -37,10 +37,12 @@ def _why_not_plain(function: FunctionType) -> str:
     if len(names) == 1 and function.__code__.co_argcount == 1:
         return f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)"
     has = f"the parameters {', '.join(names):.200}" if names else "no parameter"
+    write = "leave it, and write" if names else "write"
+    does = "calls it with" if names else "reads"
     return (
-        f"{name} has {has}, and a grader takes one, the thread: write "
-        f"`async def {name}(thread: StringThread) -> float`, which reads thread.completion(), and from thread.metadata "
-        "what varies by sample"
+        f"{name} has {has}, and a grader takes one, the thread: {write} "
+        f"`async def grade(thread: StringThread) -> float`, which {does} thread.completion(), and what varies by "
+        "sample from thread.metadata"
     )
 
 

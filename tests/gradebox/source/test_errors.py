@@ -83,10 +83,10 @@ def closure(limit: float = 0.5) -> Callable[..., Any]:
         (
             compute_score,
             "has the parameters data_source, solution_str, ground_truth, extra_info, and a grader takes one, the "
-            r"thread: write `async def compute_score\(thread: StringThread\) -> float`",
+            r"thread: leave it, and write `async def grade\(thread: StringThread\) -> float`, which calls it",
         ),
         (reward, r"has the parameters completions, \*\*kwargs, and a grader takes one"),
-        (nothing, "nothing has no parameter, and a grader takes one"),
+        (nothing, "nothing has no parameter, and a grader takes one, the thread: write"),
         (generator, "generator is a generator, because it uses `yield`"),
         (nested(), "inner is a nested function, defined inside nested, .* move it there"),
         (closure(), "inner is a closure over limit, .* let the decorator use functools.wraps"),
