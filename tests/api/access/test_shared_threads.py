@@ -97,7 +97,7 @@ def test_a_key_is_known_while_threads_wait(service: Service, blocked: Blocked, m
 
 
 PAGES = [
-    ("batches/{}/rows/0", "ui.row_page.outcomes_of"),
+    ("batches/{}/rows/0", "ui.row_page._read"),
     ("batches/{}?sort=index", "ui.batches._scores"),
     ("batches", "storage.batches.batches.Batches.newest"),
     ("graders", "ui.graders._listed"),

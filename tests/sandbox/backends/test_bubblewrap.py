@@ -522,11 +522,11 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed(notices: bool, mo
 def test_one_that_does_not_exit_keeps_what_it_has(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
     made = forking.start()
     os.kill(made.pid, signal.SIGSTOP)
-    monkeypatch.setattr("sandbox.backends.bubblewrap.sandbox.END_S", 0.1)
     given_back: list[int] = []
     give_back = forking._give_back
     monkeypatch.setattr(forking, "_give_back", lambda uid: [give_back(uid), given_back.append(uid)])  # type: ignore[func-returns-value]
     with monkeypatch.context() as patch:
+        patch.setattr("sandbox.backends.bubblewrap.sandbox.END_S", 0.1)
         patch.setattr(FirstProcess, "kill", lambda _: None)
         for _ in range(2):
             with pytest.raises(StillRunning, match=r"has not exited within 0\.1 s"):
