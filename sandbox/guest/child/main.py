@@ -15,8 +15,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gradebox.thread import StringThread
-from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception, read_return
+from sandbox.guest.child.missing_loop import asked
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.process_state import ProcessState, lacks_descriptor_or_room
 from sandbox.guest.child.read_thread import BadInput, LineReader
@@ -237,12 +237,13 @@ class GradingLoop:
     async def _drive(self) -> None:
         """Grades the lines that are left, and cleans up after each."""
         runner, state, careful = self._runner, self._state, self._grader.touches_system
+        readline, grade_line, write_record = self._readline, self._grade_line, self._records.write
         line, before = self._line, copy_context()
         for left in range(self._left, 0, -1):
             if line is None:  # otherwise it is graded again, in an event loop
-                line = self._readline()
+                line = readline()
             self._line, self._left = line, left
-            kind, micros, score, fields = await self._grade_line(line)
+            kind, micros, score, fields = await grade_line(line)
             if careful:
                 end_alarms()  # an alarm that it left would raise in another completion
                 self._end_if_forked()
@@ -254,9 +255,9 @@ class GradingLoop:
                 is_over = False
             if not state.is_fit_after(micros):
                 is_over = False
-            if runner is None and missing_loop.asked:  # `grade` may have caught the error, and returned 0.0
+            if asked and runner is None:  # `grade` may have caught the error, and returned 0.0
                 await _Suspend()
-            self._records.write(kind, micros, score, fields)
+            write_record(kind, micros, score, fields)
             self._has_run, line = True, None
             if not is_over:
                 self._leave()
@@ -268,7 +269,7 @@ class GradingLoop:
         line = self._receive_one(next_one) if self._line is None else self._line
         outcome = await self._grade_line(line)
         self._end_if_forked()
-        if self._runner is None and missing_loop.asked:  # `grade` may have caught the error, and returned 0.0
+        if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0
             await _Suspend()
         self._records.write(*outcome)
         if self._last:
