@@ -108,10 +108,10 @@ class GraderCache:
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 
     @property
-    def load_s(self) -> float:
-        """The seconds that loading the grader took; about 0.0 if its sandbox was kept, or it has none of its own."""
+    def loading(self) -> tuple[float, float]:
+        """When loading the grader began and ended, by the monotonic clock; zeros if it has no sandbox of its own."""
         grading = self._loaded and self._loaded.grading
-        return (grading.load_s or 0.0) if isinstance(grading, Grading) else 0.0
+        return (isinstance(grading, Grading) and grading.loading) or (0.0, 0.0)
 
     def unload(self) -> None:
         """Returns the sandbox to the pool."""

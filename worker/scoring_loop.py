@@ -89,7 +89,7 @@ class ScoringLoop:
     def _score(self, lease: Lease) -> None:
         """Scores one unit, or gives it back after an error, which may have passed at the next attempt."""
         watch = UnitWatch(self._context, lease)
-        began, self._made_room = monotonic(), False
+        self._made_room = False
         try:
             scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except Busy as error:
@@ -113,8 +113,9 @@ class ScoringLoop:
             return
         self._made_room = watch.leaving
         if lease.batch != self._turn[0]:
-            load_s = self.cache.load_s  # a turn grades for as long as it loaded: many batches would load for each chunk
-            self._turn = lease.batch, began + load_s + min(load_s, _LONGEST_TURN_S)
+            # A turn grades for as long as it loaded: many batches would load for each chunk.
+            began, ended = self.cache.loading
+            self._turn = lease.batch, ended + min(ended - began, _LONGEST_TURN_S)
         if scored is None:
             self._queue.give_back(lease, tried=not watch.leaving)
         else:

@@ -28,7 +28,7 @@ class Grading:
     """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason.
 
     Attributes:
-        load_s: the seconds that it waited for its first sandbox.
+        loading: when it began to wait for its first sandbox, and when it had it, by the monotonic clock.
     """
 
     def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
@@ -37,7 +37,7 @@ class Grading:
         self._session: Session | None = None
         self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
-        self.load_s: float | None = None
+        self.loading: tuple[float, float] | None = None
 
     @property
     def session(self) -> Session:
@@ -178,7 +178,7 @@ class Grading:
         while True:
             began = monotonic()
             session = self._session = self._session or self._take(stopping)
-            self.load_s = monotonic() - began if self.load_s is None else self.load_s
+            self.loading = self.loading or (began, monotonic())
             loaded = session.loaded
             assert loaded is not None
             if loaded.isolation is not None or self._refusal is not None:

@@ -82,6 +82,20 @@ def test_a_grader_that_took_long_to_load_grades_for_as_long_before_the_next_turn
     assert [store.batches.get("default", batch, summary=False).done for batch in batches] == [1000, 0]
 
 
+def test_a_chunk_that_is_given_up_has_no_longer_turn(
+    store: Store, dispatch: Dispatch, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(store, dispatch, 2, f"import time\ntime.sleep(0.3)\n{SOURCE}")
+    with ScoringLoop(context) as loop:
+        assert loop.work()
+        monkeypatch.setattr(store.leases, "attempts", 0)
+        monkeypatch.setattr(scoring_loop, "_LONGEST_TURN_S", 0.0)
+        batches = [submit(store, dispatch, lines, SOURCE) for lines in (1000, 1)]
+        assert loop.work() and loop.work()
+        loop.flush()
+    assert store.batches.get("default", batches[1], summary=False).done == 1
+
+
 @pytest.mark.parametrize("fault", ["cannot be read", "is gone with the whole spool"])
 def test_a_batch_that_cannot_be_scored_holds_up_no_other(
     store: Store, dispatch: Dispatch, context: WorkerContext, fault: str
