@@ -51,6 +51,7 @@ class RunnableGrader(Protocol):
     text: str
     grade: Callable[[object], Coroutine[Any, Any, object]]
     needs_loop: bool
+    has_own_loop: bool
     touches_system: bool
     asks: bool
     groups: bool
@@ -255,7 +256,7 @@ class GradingLoop:
                 is_over = False
             if not state.is_fit_after(micros):
                 is_over = False
-            if asked and runner is None:  # `grade` may have caught the error, and returned 0.0
+            if asked and runner is None and not self._grader.has_own_loop:  # it may have caught the error: 0.0
                 await _Suspend()
             write_record(kind, micros, score, fields)
             self._has_run, line = True, None
@@ -269,7 +270,7 @@ class GradingLoop:
         line = self._receive_one(next_one) if self._line is None else self._line
         outcome = await self._grade_line(line)
         self._end_if_forked()
-        if asked and self._runner is None:  # `grade` may have caught the error, and returned 0.0
+        if asked and self._runner is None and not self._grader.has_own_loop:
             await _Suspend()
         self._records.write(*outcome)
         if self._last:

@@ -70,6 +70,7 @@ class TemplateProcess:
     """The loaded grader and the children that grade with it."""
 
     needs_loop = False
+    has_own_loop = False  # its errors for lack of a loop are its own
     touches_system = True
     asks = False
     groups = False
@@ -143,8 +144,8 @@ class TemplateProcess:
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
         self.touches_system = may_touch_system(candidate.text)
         may_wait = "asyncio" in sys.modules or "asyncio" in candidate.text
-        runs_loop = candidate.runs_loop or getattr(candidate.grade, "has_own_loop", False)
-        self.needs_loop = may_wait and (bool(candidate.asks) or not runs_loop)
+        self.has_own_loop = getattr(candidate.grade, "has_own_loop", False)
+        self.needs_loop = may_wait and (bool(candidate.asks) or not (candidate.runs_loop or self.has_own_loop))
         if candidate.asks:
             import sandbox.guest.child.asking_run  # before the fork, so that all children share it
 

@@ -40,7 +40,7 @@ _SERVED = 10
 
 
 class _Rehearsed:
-    needs_loop = False
+    needs_loop = has_own_loop = False
     groups = False
     asks = False
     touches_system = False

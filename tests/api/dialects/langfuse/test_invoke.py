@@ -120,10 +120,13 @@ def test_typescript_ends_cleanly(evaluate: Evaluate) -> None:
         "def evaluate(ctx):\n    signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
         "    loop = asyncio.new_event_loop()\n"
         "    return {'scores': [Score(loop.run_until_complete(one()), 'a')]}",
+        "import asyncio\nasync def one():\n    return 1\n"
+        "def evaluate(ctx):\n    try:\n        asyncio.get_running_loop()\n    except RuntimeError:\n"
+        "        return {'scores': [Score(asyncio.run(one()), 'a')]}",
         "def evaluate(ctx):\n    import asyncio\n    async def one():\n        return 1\n"
         "    return {'scores': [Score(asyncio.run(one()), 'a')]}",
     ],
-    ids=["async", "awaits", "own-loop", "inside-if", "main-thread", "imports-late"],
+    ids=["async", "awaits", "own-loop", "inside-if", "main-thread", "looks-for-a-loop", "imports-late"],
 )
 def test_forms_of_evaluate(evaluate: Evaluate, source: str) -> None:
     assert evaluate(source) == {"scores": [{"name": "a", "value": 1}]}
