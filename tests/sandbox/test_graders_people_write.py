@@ -312,6 +312,19 @@ WORKING = [
         0.5,
     ),
     body(
+        "a new loop where there is none, after asyncio.run",
+        _LOOPS + "asyncio.run(f())\n    try:\n        loop = asyncio.get_event_loop()\n    except RuntimeError:\n"
+        "        loop = asyncio.new_event_loop()\n    return loop.run_until_complete(f())\n"
+        "except RuntimeError:\n    return 0.0",
+        0.5,
+    ),
+    body(  # in Python 3.12 and later, `logging` asks for the task
+        "asyncio.run, and a line of the log",
+        _LOOPS + "import logging\n    logging.warning('hm')\n    return asyncio.run(f())\n"
+        "except RuntimeError:\n    return 0.0",
+        0.5,
+    ),
+    body(
         "asyncio.run in a branch, and await",
         _LOOPS + "return await asyncio.wait_for(f(), 5)\nexcept RuntimeError:\n"
         "    return asyncio.run(f()) if thread.metadata else 0.0",

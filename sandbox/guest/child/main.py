@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from gradebox.thread import StringThread
 from sandbox.guest.child.encode_outcome import read_exception, read_return
-from sandbox.guest.child.missing_loop import asked
+from sandbox.guest.child.missing_loop import asked, refused
 from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.process_state import ProcessState, lacks_descriptor_or_room
 from sandbox.guest.child.read_thread import BadInput, LineReader
@@ -258,6 +258,10 @@ class GradingLoop:
                 is_over = False
             if asked and runner is None and not self._grader.has_own_loop:  # it may have caught the error: 0.0
                 await _Suspend()
+            if refused and self._suspended:
+                if self._has_run:
+                    self._leave()  # without the completions before it, this one may need no loop
+                refused.clear()
             write_record(kind, micros, score, fields)
             self._has_run, line = True, None
             if not is_over:

@@ -1,4 +1,5 @@
-"""Notes whether code has asked for a running event loop in vain, as by `asyncio.sleep`. A grader may catch that error.
+"""Notes whether code has asked for a running event loop in vain, as by `asyncio.sleep`, and whether it could not run
+one, as by `asyncio.run`, because one runs already. A grader may catch these errors.
 
 A source that does not mention asyncio runs without a loop, and may still wait by a package that imports asyncio late.
 So does one that runs a loop itself, as by `asyncio.run`, and may wait besides.
@@ -7,7 +8,6 @@ So does one that runs a loop itself, as by `asyncio.run`, and may wait besides.
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sandbox.guest.child.after_import import AfterImport
@@ -15,30 +15,45 @@ from sandbox.guest.child.after_import import AfterImport
 if TYPE_CHECKING:
     from types import ModuleType
 
-_ASKING = {"asyncio.events": ("get_running_loop", "get_event_loop"), "asyncio.tasks": ("current_task",)}
-
 asked: set[str] = set()
 """The functions that were called in vain. Each process of a grader has its own."""
+refused: set[str] = set()
+"""The functions that run a loop and raised RuntimeError, as they do where one runs already, likewise."""
 
 
 def note_requests() -> None:
-    """From now on, fills `asked`, if asyncio is not imported yet."""
-    sys.meta_path.insert(0, AfterImport({module: partial(_note_all, names) for module, names in _ASKING.items()}))
+    """From now on, fills `asked` and `refused`, if asyncio is not imported yet."""
+    functions = {
+        "asyncio.events": _note_events,
+        "asyncio.tasks": lambda module: _note("current_task", module, asked),
+        "asyncio.base_events": lambda module: _note("_check_running", module.BaseEventLoop, refused),
+        "asyncio.runners": lambda module: _note("run", module, refused),
+    }
+    sys.meta_path.insert(0, AfterImport(functions))
 
 
-def _note_all(names: tuple[str, ...], module: ModuleType) -> None:
-    for name in names:
-        _note(name, module)
+def _note_events(module: ModuleType) -> None:
+    _note("get_running_loop", module, asked)
+    _note("get_event_loop", module, asked)
+    begin: Any = module._set_running_loop
+
+    def begin_noted(loop: object) -> None:
+        asked.discard("get_event_loop")  # it raised, and the code made a loop of its own: many do both
+        begin(loop)
+
+    module._set_running_loop = begin_noted  # type: ignore[attr-defined]
 
 
-def _note(name: str, module: ModuleType) -> None:
-    get = getattr(module, name)
+def _note(name: str, owner: Any, into: set[str]) -> None:
+    function = getattr(owner, name)
 
     def noted(*arguments: Any, **named: Any) -> Any:
         try:
-            return get(*arguments, **named)
+            return function(*arguments, **named)
         except RuntimeError:
-            asked.add(name)
+            # Each record of `logging` asks for the task, from Python 3.12 on.
+            if sys._getframe(1).f_globals.get("__name__") != "logging":
+                into.add(name)
             raise
 
-    setattr(module, name, noted)
+    setattr(owner, name, noted)

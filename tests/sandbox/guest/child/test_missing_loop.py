@@ -56,3 +56,21 @@ def test_an_error_of_another_kind_is_the_graders_own(pool: Pool) -> None:
     source = HEAD.format(wait='raise RuntimeError("no running event loop")') + GRADE
     with pool.grading(GraderSource(source)) as grading:
         assert [outcome.score for outcome in grading.score(LINE, 0, "g@1")] == [0.0]
+
+
+def test_a_completion_that_needs_a_loop_leaves_others_without_one(pool: Pool) -> None:
+    source = """import asyncio
+async def half():
+    return 0.5
+async def grade(thread):
+    if thread.completion() == "a":
+        await asyncio.sleep(0.001)
+        return 1.0
+    try:
+        return asyncio.run(half())
+    except RuntimeError:
+        return 0.0
+"""
+    with pool.grading(GraderSource(source, "batch")) as grading:
+        outcomes = grading.score(b"\n".join([LINE, b'{"completion": "b"}', LINE, LINE]), 0, "g@1")
+    assert [outcome.score for outcome in outcomes] == [1.0, 0.5, 1.0, 1.0]
