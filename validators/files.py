@@ -5,7 +5,7 @@ A grader that goes on without its file may score differently from its author's m
 
 import _ast
 
-from validators.syntax_tree import nodes, told_once
+from validators.syntax_tree import full_name, imported, nodes, told_once
 
 _FUNCTIONS = frozenset(
     ("open", "listdir", "scandir", "walk", "exists", "isfile", "isdir", "getsize", "stat", "glob", "iglob", "load",
@@ -18,9 +18,9 @@ _OF_MODULES = frozenset(
 _METHODS = frozenset(
     ("open", "exists", "is_file", "is_dir", "stat", "glob", "rglob", "iterdir", "read_text", "read_bytes")
 )
-_GUESSING = frozenset(("guess_type", "guess_extension", "guess_all_extensions"))  # of mimetypes
+_GUESSING = frozenset(f"mimetypes.guess_{what}" for what in ("type", "extension", "all_extensions"))
 _MIME_TYPES = "/etc/mime.types"  # most machines have it, and it adds what Python lacks, such as .md and .docx
-HINTS = _FUNCTIONS | _METHODS | _GUESSING
+HINTS = _FUNCTIONS | _METHODS | {"mimetypes"}
 """Texts of which a source has one if it reads a file."""
 _WRITERS = frozenset(("write_text", "write_bytes", "touch", "mkdir", "makedirs", "connect", "save", "savetxt"))
 _PRESENT = ("/tmp/", "/dev/", "/proc/", "/sys/", "/usr/lib/zoneinfo/", "/usr/lib/python", "/usr/lib/environment")
@@ -37,7 +37,7 @@ def warnings(tree: _ast.Module, runs_programs: bool) -> list[str]:
         tree: the source.
         runs_programs: whether the source runs programs or code, which may write files in the working folder.
     """
-    names = _named(tree)
+    names, known = _named(tree), imported(tree)
     read: list[tuple[int, str]] = []
     written: set[str] = set()
     for node in nodes(tree):
@@ -47,6 +47,8 @@ def warnings(tree: _ast.Module, runs_programs: bool) -> list[str]:
                 written.add(path)
             elif path and not f"{path}/".startswith(_PRESENT):
                 read.append((node.lineno, path))
+        elif isinstance(node, _ast.Call) and full_name(node.func, known) in _GUESSING:
+            read.append((node.lineno, _MIME_TYPES))
     return told_once(
         (line, _MISSING.format(path=path[:100]))
         for line, path in read
@@ -69,8 +71,6 @@ def _used(call: _ast.Call, names: dict[str, str]) -> tuple[str, bool] | None:
     """The path that a call uses, and whether it writes it; None if it uses none."""
     called = call.func
     name = called.id if isinstance(called, _ast.Name) else called.attr if isinstance(called, _ast.Attribute) else ""
-    if name in _GUESSING and getattr(getattr(called, "value", None), "id", "mimetypes") == "mimetypes":
-        return _MIME_TYPES, False
     writes = name in _WRITERS or (name == "open" and any(_is_mode(each) for each in _arguments(call)))
     path = None
     if isinstance(called, _ast.Attribute) and (name in _METHODS or name in _WRITERS):
