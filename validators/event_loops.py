@@ -50,13 +50,28 @@ def _running(node: _ast.Call, known: dict[str, str]) -> str:
 
 
 def _used(tree: _ast.Module) -> Iterator[_ast.AST]:
-    """The nodes of `grade`, and of the functions and classes that it names, also through others."""
-    kinds = _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef
-    definitions = {each.name: each for each in tree.body if isinstance(each, kinds)}
-    waiting = ["grade"] if "grade" in definitions else list(definitions)
+    """The nodes of `grade`, and of the functions and classes that it names, also through others and through what the
+    module assigns to names: `JUDGE = Judge()`.
+    """
+    definitions = _definitions(tree)
+    waiting: list[str] = ["grade"] if "grade" in definitions else list(definitions)
     while waiting:
         definition = definitions.pop(waiting.pop(), None)
         for node in nodes(definition) if definition else ():
-            yield node
             if isinstance(node, _ast.Name):
                 waiting.append(node.id)
+            if not isinstance(definition, _ast.expr):
+                yield node
+            elif isinstance(node, _ast.Lambda):  # what else is in an expression is called by the module, not by `grade`
+                yield from nodes(node)
+
+
+def _definitions(tree: _ast.Module) -> dict[str, _ast.AST]:
+    found: dict[str, _ast.AST] = {}
+    for each in tree.body:
+        if isinstance(each, _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef):
+            found[each.name] = each
+        elif isinstance(each, _ast.Assign | _ast.AnnAssign) and each.value:
+            targets = each.targets if isinstance(each, _ast.Assign) else [each.target]
+            found |= {target.id: each.value for target in targets if isinstance(target, _ast.Name)}
+    return found

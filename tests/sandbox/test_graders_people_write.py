@@ -307,6 +307,13 @@ WORKING = [
     Row("BOM", "\ufeffasync def judge(thread):\n    return 0.5\n", 0.5),
     body("asyncio.run", _LOOPS + "return asyncio.run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
     body(
+        "asyncio.run of an object",
+        "class Judge:\n    def rate(self):\n        return asyncio.run(f())\n"
+        + _LOOPS.replace("---", "JUDGE = Judge()\n---")
+        + "return JUDGE.rate()\nexcept RuntimeError:\n    return 0.0",
+        0.5,
+    ),
+    body(
         "a new loop",
         _LOOPS + "return asyncio.new_event_loop().run_until_complete(f())\nexcept RuntimeError:\n    return 0.0",
         0.5,

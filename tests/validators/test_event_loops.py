@@ -26,6 +26,12 @@ def _warnings(text: str) -> list[str]:
         ("import asyncio" + _ALL.format("asyncio.get_event_loop().run_until_complete(one())"), "line 2: `run_until_c"),
         ("class Own:\n  def f(self): self.loop.run_until_complete(one())" + _GRADE.format("Own().f()"), "line 2: "),
         (
+            "import asyncio\nclass Own:\n  def f(self): asyncio.run(one())\nOWN: Own = Own()\nALL = {'own': OWN}"
+            + _GRADE.format("ALL['own'].f()"),
+            "line 3: ",
+        ),
+        ("import asyncio\nF = lambda: asyncio.run(one())" + _GRADE.format("F()"), "line 2: "),
+        (
             "from gradebox.modules import add_modules\n"
             "add_modules({'a.py': 'import asyncio\\ndef f(): asyncio.run(g())'})" + _GRADE.format("1"),
             "a.py, line 2: `asyncio.run` raises",
@@ -41,6 +47,7 @@ def test_a_loop_that_cannot_run_is_warned_of(text: str, told: str) -> None:
     "text",
     [
         "import asyncio\ndef main(): asyncio.run(grade(None))\nif __name__ == '__main__': asyncio.run(grade(None))\n",
+        "import asyncio\nDATA = asyncio.run(one())\n",
         "import asyncio, nest_asyncio\nnest_asyncio.apply()\n",
         "import asyncio, threading\n",
         "import asyncio, concurrent.futures\n",
@@ -48,7 +55,7 @@ def test_a_loop_that_cannot_run_is_warned_of(text: str, told: str) -> None:
     ],
 )
 def test_another_is_not(text: str) -> None:
-    call = "1" if "def main" in text or "subprocess" in text else "asyncio.run(one())"
+    call = "DATA" if "def main" in text or "DATA" in text or "subprocess" in text else "asyncio.run(one())"
     assert [each for each in _warnings(text + _GRADE.format(call)) if "event loop" in each] == []
 
 
