@@ -39,9 +39,10 @@ def _why_not_plain(function: FunctionType) -> str:
     has = f"the parameters {', '.join(names):.200}" if names else "no parameter"
     write = "leave it, and write" if names else "write"
     does = "calls it with" if names else "reads"
+    own = "score" if names and name == "grade" else "grade"
     return (
         f"{name} has {has}, and a grader takes one, the thread: {write} "
-        f"`async def grade(thread: StringThread) -> float`, which {does} thread.completion(), and what varies by "
+        f"`async def {own}(thread: StringThread) -> float`, which {does} thread.completion(), and what varies by "
         "sample from thread.metadata"
     )
 

@@ -60,6 +60,13 @@ async def generator(thread: Any) -> Any:
     yield 1.0
 
 
+def of_two(text: str, answer: str) -> float:
+    return 1.0
+
+
+of_two.__name__ = "grade"
+
+
 def nested() -> Callable[..., Any]:
     async def inner(thread: Any) -> float:
         return 1.0
@@ -86,6 +93,7 @@ def closure(limit: float = 0.5) -> Callable[..., Any]:
             r"thread: leave it, and write `async def grade\(thread: StringThread\) -> float`, which calls it",
         ),
         (reward, r"has the parameters completions, \*\*kwargs, and a grader takes one"),
+        (of_two, r"grade has the parameters text, answer, .*: leave it, and write `async def score\("),
         (nothing, "nothing has no parameter, and a grader takes one, the thread: write"),
         (generator, "generator is a generator, because it uses `yield`"),
         (nested(), "inner is a nested function, defined inside nested, .* move it there"),
