@@ -565,7 +565,7 @@ for zygote in (True, False):
 
 
 def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zygote, "START_S", 1.0)
+    monkeypatch.setattr(zygote, "START_S", 2.0)
     with closing(Bubblewrap(SandboxSettings())) as made:
         stopped = made.zygote
         assert stopped is not None
