@@ -90,8 +90,7 @@ class GradingLoop:
         self._shared: mmap | None = None
         self._slots: mmap | None = None
         self._pid = 0
-        self._last = False
-        self._next_one: Callable[[], tuple[bytes, int]] | None = None
+        self._is_one = self._last = False  # whether this process grades one line, and whether it then ends
         self._left = 0
         self._line: bytes | None = None
         self._readline: Callable[[], bytes] = bytes
@@ -130,15 +129,16 @@ class GradingLoop:
         """
         if self._grader.asks:
             self._grade_asking(next_one)
-        self._last, self._next_one, self._line = last, next_one, None
+        self._is_one, self._last, self._line = True, last, None
+        self._readline = partial(self._receive_one, next_one)
         if self._grader.needs_loop:
-            self._receive_one(next_one)
+            self._line = self._readline()
         self._run()
 
     def _receive_one(self, next_one: Callable[[], tuple[bytes, int]]) -> bytes:
-        self._line, self._records.pipe = next_one()
+        line, self._records.pipe = next_one()
         self._pid = getpid()
-        return self._line
+        return line
 
     def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
@@ -217,7 +217,7 @@ class GradingLoop:
         if self._grader.asks:
             self._run_asking()
             return
-        drive = self._drive if self._next_one is None else partial(self._drive_one, self._next_one)
+        drive = self._drive_one if self._is_one else self._drive
         if not self._grader.needs_loop:
             # Most graders never wait for anything. Driving their coroutines without an event loop is 150 times cheaper.
             driver = drive()
@@ -238,13 +238,10 @@ class GradingLoop:
     async def _drive(self) -> None:
         """Grades the lines that are left, and cleans up after each."""
         runner, state, careful = self._runner, self._state, self._grader.touches_system
-        readline, grade_line, write_record = self._readline, self._grade_line, self._records.write
-        line, before = self._line, copy_context()
+        grade_line, write_record, before = self._grade_line, self._records.write, copy_context()
         for left in range(self._left, 0, -1):
-            if line is None:  # otherwise it is graded again, in an event loop
-                line = readline()
-            self._line, self._left = line, left
-            kind, micros, score, fields = await grade_line(line)
+            self._left = left
+            kind, micros, score, fields = await grade_line()
             if careful:
                 end_alarms()  # an alarm that it left would raise in another completion
                 self._end_if_forked()
@@ -263,16 +260,15 @@ class GradingLoop:
                     self._leave()  # without the completions before it, this one may need no loop
                 refused.clear()
             write_record(kind, micros, score, fields)
-            self._has_run, line = True, None
+            self._has_run, self._line = True, None
             if not is_over:
                 self._leave()
             if runner is None and (before or copy_context()) and _differ(before, copy_context()):
                 await _Suspend(_NEW_CONTEXT)
 
-    async def _drive_one(self, next_one: Callable[[], tuple[bytes, int]]) -> None:
+    async def _drive_one(self) -> None:
         """Grades the one line of this process."""
-        line = self._receive_one(next_one) if self._line is None else self._line
-        outcome = await self._grade_line(line)
+        outcome = await self._grade_line()  # the process is forked in it, so that its frame is made once for all
         self._end_if_forked()
         if asked and self._runner is None and not self._grader.has_own_loop:
             await _Suspend()
@@ -280,9 +276,12 @@ class GradingLoop:
         if self._last:
             _exit(0)
 
-    async def _grade_line(self, line: bytes) -> Graded:
+    async def _grade_line(self) -> Graded:
+        """Grades the next line, or the one that is graded again, in an event loop."""
+        if self._line is None:
+            self._line = self._readline()
         try:
-            thread = self._reader.read(line)
+            thread = self._reader.read(self._line)
         except BadInput as problem:
             return BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]
         flag = 0 if self._completion_of(thread) is not None else NO_COMPLETION
