@@ -4,6 +4,7 @@ raised.
 StorageError
 ├── NotFound         there is no such thing, or it was deleted
 ├── Conflict         the key is taken, or the state does not allow this
+│   ├── KeyTaken     another grader, model or endpoint has the key
 │   ├── Locked       the grader is locked
 │   ├── NotRunnable  the grader is of kind `custom`, which is not run, or exceeds a limit of its project
 │   └── KeyNeeded    the API key or headers of a model or endpoint were given for another URL
