@@ -5,8 +5,8 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
-from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
 from sandbox.guest.child.completion_loop import TURNS, CompletionLoop, cancel, note_end, result_of
+from sandbox.guest.child.replay import Replay, WaitsForAnswers
 
 
 class _IdleSelector(selectors.SelectSelector):

@@ -12,7 +12,7 @@ from mmap import mmap
 from os import _exit, getpid, readv, write
 from struct import Struct
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gradebox.thread import StringThread
 from sandbox.guest.child.encode_outcome import read_exception, read_return
@@ -21,6 +21,7 @@ from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.process_state import ProcessState, lacks_descriptor_or_room
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.record_writer import RecordWriter
+from sandbox.guest.child.runnable_grader import Graded, ReadReturn, RunnableGrader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import map_file
 from sandbox.guest.kernel.signals import end_alarms
@@ -43,25 +44,6 @@ DONE, LEAVING = b"d", b"l"
 _INFINITY = float("inf")
 _completion_of = StringThread.completion  # before a grader can replace the method, as `os._exit` above
 _NEW_CONTEXT = object()  # for the driver to go on in: a completion has set context variables, such as that of decimal
-
-
-class RunnableGrader(Protocol):
-    """The attributes of the loaded grader that a child uses."""
-
-    text: str
-    grade: Callable[[object], Coroutine[Any, Any, object]]
-    needs_loop: bool
-    has_own_loop: bool
-    touches_system: bool
-    asks: bool
-    groups: bool
-
-
-ReadReturn = Callable[[Any, int, int], tuple[float, list[tuple[int, bytes]]]]
-"""Reads what `grade` returned, as `read_return` does."""
-
-Graded = tuple[int, int, float, list[tuple[int, bytes]]]
-"""The parts of a record: kind, run time in microseconds, score and fields."""
 
 
 class Ends(NamedTuple):
