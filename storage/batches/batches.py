@@ -270,7 +270,7 @@ class Batches:
         ):
             return []
         counted = self._tallies.of(batch.id, len(batch.graders))
-        entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
+        entries = [(one.key, entry(one.version, of, batch.id)) for one, of in zip(batch.graders, counted, strict=True)]
         return [part for key, kept in entries if kept is not None for part in (key, kept)]
 
     def _read(self, batch_id: str, summary: bool, graders: int = 1) -> Batch | None:

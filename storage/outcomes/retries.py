@@ -251,5 +251,10 @@ class Retries:
         kept: Any = self._redis.lrange(redis_keys.rewards(batch.project, grader.key), 0, -1)
         past = [text(one) for one in kept]
         entry = f"{grader.version}:{summary.scored}:{summary.mean!r}:"
-        own = [place for place, one in enumerate(past) if one.startswith(entry)]
+        own = [
+            place
+            for place, one in enumerate(past)
+            # An earlier gradebox wrote entries without the id of their batch.
+            if one.endswith(f":{batch.id}") or (one.count(":") == 3 and one.startswith(entry))
+        ]
         return " ".join(past[: own[-1]] if own else past)

@@ -36,16 +36,16 @@ def read_past(text: str) -> list[Past]:
     """Parses the entries of earlier batches, which `entry` wrote, oldest first."""
     found = []
     for entry in text.split():
-        version, scored, mean, m2 = entry.split(":")
+        version, scored, mean, m2, *_ = entry.split(":")
         found.append(Past(int(version), int(scored), float(mean), math.sqrt(float(m2) / int(scored))))
     return found
 
 
-def entry(version: int, counted: Tally) -> str | None:
+def entry(version: int, counted: Tally, batch_id: str) -> str | None:
     """The entry to record for a grader in a finished batch; None if there are too few scores."""
     if counted.scored < JUDGED_SCORES:
         return None
-    return f"{version}:{counted.scored}:{counted.mean!r}:{counted.m2!r}"
+    return f"{version}:{counted.scored}:{counted.mean!r}:{counted.m2!r}:{batch_id}"
 
 
 def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Concern]:

@@ -112,14 +112,30 @@ def test_a_retried_batch_is_compared_with_the_batches_before_it_alone(store: Sto
     batches = [accept(store, LINES, grader) for _ in range(2)]
     while lease := store.leases.claim():
         outcomes = outcomes_of(store, lease, score=float(lease.batch == batches[1]))
+        outcomes[AWAY + 1 : AWAY + 2] = [away(lease.unit * CHUNK_LINES + AWAY + 1, "exact@1")]
         assert finish(store, lease, list(map(with_error, outcomes)))
     for batch in batches:
         store.freezer.freeze(batch)
     first, second = map(text, store.redis.lrange(redis_keys.rewards("default", "exact"), 0, -1))
     assert first.split(":")[1] == second.split(":")[1]  # as many scores
     for batch, before in zip(batches, (b"", first.encode()), strict=True):
-        retry(store, batch)
-        assert store.redis.hget(redis_keys.batch(batch), "past:0") == before
+        for _ in range(2):  # the first gives one score more
+            retry(store, batch)
+            assert store.redis.hget(redis_keys.batch(batch), "past:0") == before
+            finish_all(store, with_error)
+            store.freezer.freeze(batch)
+
+
+def test_a_retried_batch_of_an_earlier_gradebox_is_found_by_its_scores(store: Store) -> None:
+    batch = finished(store)
+    rewards = redis_keys.rewards("default", "exact")
+    (entry,) = map(text, store.redis.lrange(rewards, 0, -1))
+    store.redis.delete(rewards)
+    store.redis.rpush(rewards, "1:40:0.5:10.0", entry.removesuffix(f":{batch}"))
+    retry(store, batch)
+    assert store.redis.hget(redis_keys.batch(batch), "past:0") == b"1:40:0.5:10.0"
+    finish_all(store, with_error)
+    assert store.batches.get("default", batch).state == "finished"  # with what it is compared with
 
 
 def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: Store) -> None:
