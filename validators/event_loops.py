@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from validators.syntax_tree import full_name, imported, nodes
 
-HINTS = ("asyncio.run", "import run", "run_until_complete")
+HINTS = ("asyncio", "anyio", "run_until_complete")
 """Texts of which a source has one if it runs a loop."""
+_RUNNERS = frozenset(("asyncio.run", "asyncio.Runner", "anyio.run"))
 # With these, the loop may run in a thread or a process of its own, or where no other one runs.
 _ELSEWHERE = frozenset(("concurrent", "multiprocessing", "nest_asyncio", "nest_asyncio2", "threading"))
 _ELSEWHERE_NAMES = frozenset(("get_running_loop", "is_running", "run_in_executor", "to_thread"))
@@ -33,18 +34,19 @@ def calls(tree: _ast.Module) -> list[tuple[int, str]]:
     return sorted((line, call) for line, call in found if call)
 
 
-def warnings(tree: _ast.Module, grade: _ast.AsyncFunctionDef) -> list[str]:
-    """A warning for the first of these calls, if `grade` awaits something."""
-    if {name.partition(".")[0] for name in imported(tree).values()} & _ELSEWHERE:
+def warnings(tree: _ast.Module, grade: _ast.AsyncFunctionDef, found: list[tuple[int, str]]) -> list[str]:
+    """A warning for the first of the `calls` that were found in the tree, if `grade` awaits something."""
+    if not found or {name.partition(".")[0] for name in imported(tree).values()} & _ELSEWHERE:
         return []
-    found = calls(tree) if any(isinstance(part, _AWAITING) for part in nodes(grade)) else []
+    if not any(isinstance(part, _AWAITING) for part in nodes(grade)):
+        return []
     return [_IN_A_LOOP.format(line=line, call=call) for line, call in found[:1]]
 
 
 def _running(node: _ast.Call, known: dict[str, str]) -> str:
     """The function that runs a loop, empty if the call is of another one."""
-    if full_name(node.func, known) == "asyncio.run":
-        return "asyncio.run"
+    if (name := full_name(node.func, known)) in _RUNNERS:
+        return name
     is_method = isinstance(node.func, _ast.Attribute) and node.func.attr == "run_until_complete"
     return "run_until_complete" if is_method else ""
 

@@ -40,9 +40,11 @@ def check(candidate: Candidate) -> str:
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
     folders = _folders(candidate)
-    candidate.warnings += _warnings(candidate, candidate.tree, folders)
-    for path, tree in candidate.modules.items():
-        candidate.warnings += (f"{path[:100]}, {warning}" for warning in _warnings(candidate, tree, folders))
+    for path, tree in {"": candidate.tree, **candidate.modules}.items():
+        loops = event_loops.calls(tree) if any(hint in candidate.text for hint in event_loops.HINTS) else []
+        candidate.runs_loop |= bool(loops)
+        found = _warnings(candidate, tree, folders) + event_loops.warnings(tree, last, loops)
+        candidate.warnings += (f"{path[:100]}, {warning}" for warning in found) if path else found
     return f"has `async def grade` on line {last.lineno}"
 
 
@@ -54,9 +56,6 @@ def _warnings(candidate: Candidate, tree: _ast.Module, folders: list[str]) -> li
         found += variables.warnings(tree)
     if any(hint in text for hint in downloads.HINTS):
         found += downloads.warnings(tree, folders)
-    if any(hint in text for hint in event_loops.HINTS):
-        candidate.runs_loop |= bool(event_loops.calls(tree))
-        found += event_loops.warnings(tree, candidate.definition)
     if any(hint in text for hint in files.HINTS):
         found += files.warnings(tree, runs_programs="subprocess" in text or "exec" in text)
     if any(hint in text for hint in generators.HINTS):

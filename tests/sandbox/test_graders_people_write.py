@@ -325,6 +325,17 @@ WORKING = [
         "except RuntimeError:\n    return 0.0",
         0.5,
     ),
+    body(
+        "asyncio.Runner",
+        _LOOPS + "with asyncio.Runner() as run:\n        return run.run(f())\nexcept RuntimeError:\n    return 0.0",
+        0.5,
+    ),
+    body(
+        "asyncio.run by another name",
+        "import asyncio as aio\nasync def f():\n    await aio.sleep(0.001)\n    return 0.5\n---\n"
+        "try:\n    return aio.run(f())\nexcept RuntimeError:\n    return 0.0",
+        0.5,
+    ),
     body(  # in Python 3.12 and later, `logging` asks for the task
         "asyncio.run, and a line of the log",
         _LOOPS + "import logging\n    logging.warning('hm')\n    return asyncio.run(f())\n"

@@ -27,7 +27,7 @@ def note_requests() -> None:
         "asyncio.events": _note_events,
         "asyncio.tasks": lambda module: _note("current_task", module, asked),
         "asyncio.base_events": lambda module: _note("_check_running", module.BaseEventLoop, refused),
-        "asyncio.runners": lambda module: _note("run", module, refused),
+        "asyncio.runners": _note_runners,
     }
     sys.meta_path.insert(0, AfterImport(functions))
 
@@ -42,6 +42,11 @@ def _note_events(module: ModuleType) -> None:
         begin(loop)
 
     module._set_running_loop = begin_noted  # type: ignore[attr-defined]
+
+
+def _note_runners(module: ModuleType) -> None:
+    _note("run", module, refused)
+    _note("run", module.Runner, refused)
 
 
 def _note(name: str, owner: Any, into: set[str]) -> None:
