@@ -50,7 +50,7 @@ def tar_of(files: Mapping[str, str], *more: tarfile.TarInfo) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, text in files.items():
             member = tarfile.TarInfo(path)
-            member.size = len(text)
+            member.size = len(text.encode())
             archive.addfile(member, io.BytesIO(text.encode()))
         for member in more:
             archive.addfile(member)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import anyio
 import pytest
 
 from sandbox.backends.bubblewrap import Bubblewrap
@@ -329,3 +330,28 @@ def test_one_that_somebody_removes_makes_no_score_and_is_unpacked_again(
         with pytest.raises(InfrastructureError, match="the files of a sandbox in use were removed"):
             grading.score(b'{"completion": ""}', 0, "a@1")
         assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 2.0
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("also", [(), ("sniffio",)], ids=["anyio alone", "with sniffio"])
+def test_anyio_runs_a_loop_or_waits_in_one(small_pool: Pool, archives: Archives, also: tuple[str, ...]) -> None:
+    installed = Path(anyio.__file__).parents[1]
+    paths = [path for name in ("anyio", "idna", *also) for path in (installed / name).rglob("*.py")]
+    paths.append(installed / "typing_extensions.py")
+    sha256 = archives.add({MARK: BUILT_FOR} | {str(path.relative_to(installed)): path.read_text() for path in paths})
+    source = """
+import anyio
+async def half():
+    await anyio.sleep(0.001)
+    return 0.5
+async def grade(thread):
+    try:
+        return anyio.run(half) if thread.completion() == "run" else await half() / 2
+    except RuntimeError:
+        return anyio.run(half) if thread.completion() == "either" else 0.0
+"""
+    completions = (b"either", b"run", b"run", b"wait", b"run", b"wait")
+    lines = b"".join(b'{"completion": "%b"}\n' % each for each in completions)
+    with small_pool.grading(GraderSource(source, "batch", environment=sha256)) as grading:
+        outcomes = grading.score(lines, 0, "a@1")
+    assert [outcome.score for outcome in outcomes] == [0.25, 0.5, 0.5, 0.25, 0.5, 0.25]

@@ -19,6 +19,8 @@ asked: set[str] = set()
 """The functions that were called in vain. Each process of a grader has its own."""
 refused: set[str] = set()
 """The functions that run a loop and raised RuntimeError, as they do where one runs already, likewise."""
+# `anyio.run` looks by these for a loop before it runs one.
+_LOOKING = (("sniffio._impl", "current_task"), ("anyio._core._eventloop", "get_running_loop"))
 
 
 def note_requests() -> None:
@@ -28,6 +30,7 @@ def note_requests() -> None:
         "asyncio.tasks": lambda module: _note("current_task", module, asked),
         "asyncio.base_events": lambda module: _note("_check_running", module.BaseEventLoop, refused),
         "asyncio.runners": _note_runners,
+        "anyio._core._eventloop": _note_anyio,
     }
     sys.meta_path.insert(0, AfterImport(functions))
 
@@ -49,6 +52,12 @@ def _note_runners(module: ModuleType) -> None:
     _note("run", module.Runner, refused)
 
 
+def _note_anyio(module: ModuleType) -> None:
+    _note("run", module, refused)
+    for name in {"get_async_backend", "get_asynclib"} & vars(module).keys():  # the second one in anyio 3
+        _note(name, module, asked)
+
+
 def _note(name: str, owner: Any, into: set[str]) -> None:
     function = getattr(owner, name)
 
@@ -56,9 +65,9 @@ def _note(name: str, owner: Any, into: set[str]) -> None:
         try:
             return function(*arguments, **named)
         except RuntimeError:
-            # Each record of `logging` asks for the task, from Python 3.12 on.
-            if sys._getframe(1).f_globals.get("__name__") != "logging":
-                into.add(name)
+            caller = sys._getframe(1).f_globals.get("__name__")
+            if caller != "logging":  # each of its records asks for the task, from Python 3.12 on
+                into.add("get_event_loop" if (caller, name) in _LOOKING else name)
             raise
 
     setattr(owner, name, noted)
