@@ -1,7 +1,7 @@
 """The queue of builds to be made. One worker makes each build.
 
-A worker leases a build for a minute at a time, like the units of batches. If the worker dies, its lease runs out and
-another worker tries again.
+A worker leases a build for some seconds at a time, like the units of batches. If the worker dies, its lease runs out
+and another worker tries again.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from storage.connection import seconds, text, transaction
 from storage.environments import environment_records as records
 from storage.errors import QuotaExceeded
 
-LEASE_S = 60.0
+LEASE_S = 20.0
 TRIES = 3
 _GIVEN_UP = (
     "it was started {tries} times, but each time the worker ended before it was finished: see the workers' logs, "
@@ -67,7 +67,7 @@ class EnvironmentBuilds:
         self._quotas = quotas
 
     def claim(self) -> Claim | None:
-        """Leases a build that no worker has, for a minute. None if there is none.
+        """Leases a build that no worker has, for `LEASE_S`. None if there is none.
 
         A build that was begun too often fails. Each project has one worker at a time: its builds may take long, and
         other projects would wait for all of them.
@@ -105,9 +105,7 @@ class EnvironmentBuilds:
         return transaction(self._redis, take, redis_keys.BUILDS)
 
     def renew(self, claim: Claim, step: str = "") -> bool:
-        """Renews the lease for another minute and records the current step. False if this worker no longer has the
-        lease.
-        """
+        """Renews the lease and records the current step. False if this worker no longer has the lease."""
 
         def renew(pipe: Pipeline) -> bool:
             build = _claimed(pipe, claim)

@@ -27,7 +27,7 @@ from worker.redis_retry import retry_redis
 
 _LOOK_S = 1.0
 _RENEW_S = 2.0
-_LONG_STEP_S = 15.0
+_LONG_STEP_S = 5.0
 _SWEEP_S = 3600.0
 _LONGEST_S = 1800.0  # for one build
 
