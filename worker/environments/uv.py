@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
 from uv import find_uv_bin
 
 from gradebox.schemas import LockedPackage
@@ -39,7 +40,7 @@ _MEMORY_BYTES = 4 << 30
 # Variables of the service's environment that tell how to reach any index, and those that name one.
 _REACHES = (
     "HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-    "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "UV_HTTP_TIMEOUT", "UV_HTTP_RETRIES",
 )  # fmt: skip
 _INDEX = (
     *_REACHES, "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS",
@@ -47,6 +48,7 @@ _INDEX = (
     "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
 )  # fmt: skip
 _OF_INDEX = re.compile(r"UV_INDEX_[A-Z0-9_]+_(USERNAME|PASSWORD)")
+_SILENCE = {"UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "2"}  # seconds without a byte: a build ends after about 60
 _LIKE_PIP = {
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
@@ -59,6 +61,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 _FILE_TOO_LARGE = f"(os error {errno.EFBIG})"  # uv met the limit of one file's size
 _PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # a path of this machine, such as a folder in PIP_FIND_LINKS
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
+
+_log = structlog.get_logger(__name__)
 
 GoesOn = Callable[[], None]
 """Called a few times a second. Raises if the build is not wanted any more."""
@@ -76,16 +80,20 @@ class Uv:
         self._output = folder / "output"
         self._most_mb = most_mb
         self._until = time.monotonic() + _PATIENCE_S
-        self._environment = environment_of(os.environ, settings) | {
-            "PATH": os.defpath,
-            "UV_CACHE_DIR": str(folder / "cache"),
-            "TMPDIR": str(folder),
-            "UV_PYTHON_DOWNLOADS": "never",
-            "UV_LINK_MODE": "hardlink",
-            "UV_CONCURRENT_INSTALLS": "1",  # see `install`
-            "UV_NO_PROGRESS": "1",
-            "NO_COLOR": "1",
-        }
+        self._environment = (
+            _SILENCE
+            | environment_of(os.environ, settings)
+            | {
+                "PATH": os.defpath,
+                "UV_CACHE_DIR": str(folder / "cache"),
+                "TMPDIR": str(folder),
+                "UV_PYTHON_DOWNLOADS": "never",
+                "UV_LINK_MODE": "hardlink",
+                "UV_CONCURRENT_INSTALLS": "1",  # see `install`
+                "UV_NO_PROGRESS": "1",
+                "NO_COLOR": "1",
+            }
+        )
         self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter())]
         if not settings.environments_index and os.environ.get("PIP_NO_INDEX", "").lower() in _TRUE:
             self._shared.append("--no-index")  # uv has no variable for it, and would use the public index
@@ -199,10 +207,13 @@ class Uv:
     def _too_large(self) -> str:
         return f"the {self._most_mb} MiB that an environment may take (GRADEBOX_ENVIRONMENT_MB)"
 
+    def _said(self) -> str:
+        with self._output.open("rb") as file:
+            return file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
+
     def _printed(self) -> str:
         """What uv printed at its last run, without URLs and paths of this machine."""
-        with self._output.open("rb") as file:
-            said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
+        said = self._said()
         return _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
 
     def _failure_message(self, status: int) -> str:
@@ -212,7 +223,14 @@ class Uv:
         if not told:
             return f"uv ended with {status} and printed nothing: see the worker's log, or try again"
         hint = ""
-        if "no usable wheels" in told or "no wheels" in told or "building" in told.lower():
+        if "timed out" in told:
+            # In its URLs, uv hides passwords.
+            _log.warning("a package index did not answer", printed=self._said()[:_PRINTED])
+            hint = (
+                "\nThe package index did not answer: update the environment to try again. If this does not help, tell "
+                "the service's operator: the worker's log names the index"
+            )
+        elif "no usable wheels" in told or "no wheels" in told or "building" in told.lower():
             hint = (
                 "\nOnly packages that have wheels for Python on this machine can be in an environment. Others can be "
                 "its data: `pip install --target packages NAME`, then an update with `--data packages` and without "

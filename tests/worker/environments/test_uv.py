@@ -2,10 +2,12 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.processes import runs
 from tests.waiting import eventually
@@ -52,3 +54,17 @@ def test_a_killed_worker_leaves_no_uv(tmp_path: Path) -> None:
             worker.kill()
             worker.wait()
             eventually(lambda: not runs(int(children[0])), 2.0)
+
+
+def test_an_index_that_stops_talking_is_named_in_the_log_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_HTTP_TIMEOUT", "1")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    with ThreadPoolExecutor() as own, socket.create_server(("127.0.0.1", 0)) as index, capture_logs() as logged:
+        place = f"127.0.0.1:{index.getsockname()[1]}"
+        made = uv.Uv(tmp_path, EnvironmentSettings(environments_index=f"http://me:secret@{place}/simple"), 64)
+        building = own.submit(made.resolve, ["six"], lambda: None)
+        with index.accept()[0], pytest.raises(uv.BuildFailed, match="The package index did not answer") as failed:
+            building.result(20)
+    assert place not in str(failed.value)
+    assert [place in one["printed"] for one in logged] == [True]
+    assert "secret" not in f"{failed.value} {logged}"
