@@ -55,7 +55,7 @@ class Spent(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):
     """The cost of the asks of one completion.
 
     Attributes:
-        asks: number of asks.
+        asks: number of asks that were sent, or answered with a stored reply.
         kept: number of these asks that were answered with a stored reply, at no cost.
         input_tokens: of the asks not answered with a stored reply, as counted by the servers.
         output_tokens: the same for output.

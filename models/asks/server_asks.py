@@ -170,7 +170,7 @@ class ServerAsks:
         try:
             used = await self._models.get(context.project, request.name, context.since)
         except AskFailed as error:
-            return failed_by(error, "", (), Spent(asks=1))
+            return failed_by(error, "", (), Spent())
         model = used.access.server
         asked = _counted_ask(request, context)
         if not (context.keep and model.keep_replies and self._spending.keeps):
@@ -180,9 +180,11 @@ class ServerAsks:
         answer, is_first = await self._equal_asks.join(
             equal, lambda: self._find_or_pay(request, context, used, asked, digest)
         )
-        if is_first or not answer.spent.asks:  # nothing was sent, because the budget is used up
+        if is_first:
             return answer
-        spent = Spent(asks=1, kept=0 if answer.is_error else 1)
+        if answer.is_error:  # nothing was sent for this one, nor kept
+            return answer._replace(spent=Spent())
+        spent = Spent(asks=1, kept=1)
         await self._spending.count(asked, spent)
         return answer._replace(spent=spent)
 
@@ -226,7 +228,7 @@ class ServerAsks:
         except RequestError as error:
             return failed("refused", str(error))
         except AskFailed as error:
-            return failed_by(error, "", (), Spent(asks=1))
+            return failed_by(error, "", (), Spent())
         endpoint = used.access.server
         asked = _counted_ask(request, context)
         limits = AskLimits(endpoint.max_concurrency, endpoint.requests_per_minute)
@@ -278,7 +280,7 @@ class ServerAsks:
         except OverBudget as error:
             return failed("over_budget", str(error), spent=lost)
         except AskFailed as error:
-            return ask.failed(error, Spent(asks=1))  # it was not sent
+            return ask.failed(error, lost)  # it was not sent, or not again
         finally:
             ask.used.asks -= 1
             self._sent.discard(asyncio.current_task())

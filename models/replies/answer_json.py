@@ -60,9 +60,9 @@ def failed(
     message: str,
     retryable: bool = False,
     reply: str = "",
-    spent: Spent = Spent(asks=1),  # noqa: B008
+    spent: Spent = Spent(),  # noqa: B008
 ) -> Answer:
-    """Make an answer from an error."""
+    """Make an answer from an error, by default of an ask that was not sent."""
     reported = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
     error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": reported}
     return Answer(msgspec.json.encode({"error": error}), spent, error=kind)

@@ -20,7 +20,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from examples.model_server import ModelServer, Script
 from gradebox.asks.asking import encoded
 from gradebox.asks.model import choice_schema
-from gradebox.outcome import Spent
+from gradebox.outcome import Spent, sum_of
 from gradebox.schemas import ModelDefaults, ModelTrial, Spending
 from models import store_calls
 from models.asks import server_asks, server_connections
@@ -135,9 +135,9 @@ def test_half_an_emoji_in_a_reply_is_the_text_of_its_escape(store: Store, asker:
 
 def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
     register(store, server)
-    assert error(asker, request(), CONTEXT._replace(asks={}))["kind"] == "unknown"
-    assert error(asker, request(name="none"))["kind"] == "unknown"
-    assert error(asker, REWARD)["kind"] == "unknown"
+    for sent, context in ((request(), CONTEXT._replace(asks={})), (request(name="none"), CONTEXT), (REWARD, CONTEXT)):
+        body, spent = told(asker, sent, context)
+        assert (body["error"]["kind"], spent) == ("unknown", Spent())
     assert server.bodies == []
 
 
@@ -643,6 +643,14 @@ def test_equal_asks_at_once_are_sent_once(store: Store) -> None:
         for future in [asker.ask(request(), alone, lambda: True) for _ in range(3)]:
             assert future.result(20).spent.kept == 0
         assert len(server.bodies) == 4
+
+
+def test_equal_asks_that_fail_together_are_counted_as_the_one_that_was_sent(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.3, behave="status", status=400)) as server, asking(store) as asker:
+        register(store, server)
+        futures = [asker.ask(request(), CONTEXT, lambda: True) for _ in range(5)]
+        spent = sum_of([future.result(20).spent for future in futures])
+        assert spent.asks == store.spending.told("default").total.asks == len(server.bodies) == 1
 
 
 def test_one_that_is_given_up_does_not_end_its_equals(store: Store) -> None:
