@@ -3,6 +3,7 @@
 Graders import this module inside the sandbox, so it imports only the standard library.
 """
 
+from itertools import chain
 from typing import Any
 
 MOST_VALUES = 16
@@ -10,6 +11,7 @@ DETAILS_BYTES = 16_384
 DETAILS_DEPTH = 200  # Python decodes some 900 levels, and fewer the more functions have been called
 GROUP_BYTES = 1 << 18  # of all scores of a group, with their reasons, values and details
 NAME_CHARACTERS = 64
+_NESTED = (dict, list, tuple)
 _LARGEST = 1.7976931348623157e308  # the largest float
 
 
@@ -110,10 +112,10 @@ def is_too_deep(value: object, levels: int = DETAILS_DEPTH) -> bool:
     """Return whether a value of JSON has more than this number of levels, by default as many as details may have."""
     members = [value]
     for _ in range(levels + 1):
-        nested = [each for each in members if isinstance(each, dict | list | tuple)]
+        nested = [each.values() if isinstance(each, dict) else each for each in members if isinstance(each, _NESTED)]
         if not nested:
             return False
-        members = [member for each in nested for member in (each.values() if isinstance(each, dict) else each)]
+        members = list(chain.from_iterable(nested))
     return True
 
 
