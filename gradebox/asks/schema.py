@@ -59,6 +59,8 @@ def checked(schema: Any, depth: int = 0) -> None:
         value = schema.get(name)
         if name in schema and (not isinstance(value, form) or (isinstance(value, bool) and form is not bool)):
             raise ValueError(f"`{name}` of the schema is {called}, and not {value!r:.80}")
+    if empty := [name for name in ("type", "enum", "anyOf") if schema.get(name) in ([], ())]:
+        raise ValueError(f"`{empty[0]}` of the schema is empty, so that no value fits it: give it at least one element")
     if not all(isinstance(name, str) for name in schema.get("required", [])):
         raise ValueError(f"`required` of the schema is a list of names, and not {schema['required']!r:.80}")
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]

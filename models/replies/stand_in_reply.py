@@ -1,5 +1,6 @@
 """Stand-ins for replies if no server is asked: the smallest replies that fit."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class _Smallest:
         if kind == "array":
             return [self.of(schema.get("items", {})) for _ in range(self._count(schema.get("minItems")))]
         if kind in ("integer", "number"):
-            return _number(schema)
+            return _number(schema, kind == "integer")
         if kind == "string":
             return "x" * self._count(schema.get("minLength"))
         return {"boolean": False}.get(str(kind))
@@ -64,8 +65,10 @@ class _Smallest:
         return min(max(least, 0), 1000, max(self._left, 0)) if isinstance(least, int) else 0
 
 
-def _number(schema: dict[str, Any]) -> float | int:
+def _number(schema: dict[str, Any], is_whole: bool) -> float | int:
     least, most = schema.get("minimum"), schema.get("maximum")
     if isinstance(least, int | float) and least > 0:
-        return least
-    return most if isinstance(most, int | float) and most < 0 else 0
+        return math.ceil(least) if is_whole and least % 1 else least
+    if isinstance(most, int | float) and most < 0:
+        return math.floor(most) if is_whole and most % 1 else most
+    return 0

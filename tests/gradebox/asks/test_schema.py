@@ -57,6 +57,9 @@ def test_what_does_not_fit_is_said(value: Any, told: str) -> None:
         ({"properties": {"a": {"enum": "yes"}}}, "`enum` of the schema is a list"),
         ({"minLength": "3"}, "`minLength` of the schema is a number"),
         ({"minItems": True}, "`minItems` of the schema is a number"),
+        ({"type": []}, "`type` of the schema is empty"),
+        ({"items": {"enum": []}}, "`enum` of the schema is empty"),
+        ({"anyOf": ()}, "`anyOf` of the schema is empty"),
     ],
 )
 def test_a_keyword_that_is_not_checked_is_refused(schema: Any, told: str) -> None:
