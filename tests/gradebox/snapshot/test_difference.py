@@ -224,6 +224,11 @@ _DIFFERENT = {
         "class Limits:\n  def __init__(self): self.top = 3\nLIMITS = Limits()\nasync def g(thread): return LIMITS.top\n"
         "def main():\n  g\n  LIMITS.top = 5\nmain()"
     ),
+    "LIMITS.least is 5 here, and 3": (  # the grader sets another object's, which it makes itself
+        "class Limits:\n  def __init__(self, least): self.least = least\nLIMITS = Limits(3)\n"
+        "async def g(thread):\n  own = Limits(1)\n  own.least = 2\n  return LIMITS.least + own.least\n"
+        "def main():\n  g\n  LIMITS.least = 5\nmain()"
+    ),
     "PARTS.weight is another value each time the source is loaded": (
         "import random\nclass Parts:\n  def __init__(self): self.weight = random.random()\nPARTS = Parts()\n"
         "async def g(thread): return PARTS.weight"
