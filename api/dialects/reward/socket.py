@@ -40,6 +40,7 @@ TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 BUSY = 429
 LATE = 504  # a call took too long
+_OBJECTS_BYTES = 136  # of a waiting request, without the bytes of its line
 REASON_BYTES = 123  # the protocol's limit for a close frame
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,11 @@ class AskedThread(NamedTuple):
 
     line: bytes
     id: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of memory that it takes."""
+        return len(self.line) + _OBJECTS_BYTES
 
 
 def _read(text: str, longest: int) -> AskedThread:
@@ -105,7 +111,7 @@ class Conversation:
             await self._socket.close(CloseCode.POLICY_VIOLATION, reason)
 
     async def _refuse(self, asked: AskedThread) -> None:
-        self._services.memory.let_go(self._socket.scope, len(asked.line))
+        self._services.memory.let_go(self._socket.scope, asked.size)
         detail = f"{WAITING} requests of this connection wait for their answers: send fewer ahead"
         await self._send(self._unscored(asked, ProblemError(BUSY, "busy", detail)))
 
@@ -125,7 +131,7 @@ class Conversation:
             text = message.get("text") or ""
             asked = await bodies.worked_on(len(text), _read, text, self._services.line_bytes)
             try:
-                self._services.memory.hold(self._socket.scope, len(asked.line))
+                self._services.memory.hold(self._socket.scope, asked.size)
             except ProblemError as error:
                 await self._send(self._unscored(asked, error))
             else:
@@ -142,7 +148,7 @@ class Conversation:
                     for answer in answers:
                         await self._send(answer)
                     unanswered, together = unanswered[len(answers) :], together and bool(answers)
-                self._services.memory.let_go(self._socket.scope, sum(len(asked.line) for asked in group))
+                self._services.memory.let_go(self._socket.scope, sum(asked.size for asked in group))
                 self._under_way -= len(group)
                 if not self._under_way:
                     self._wait()

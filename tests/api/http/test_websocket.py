@@ -32,9 +32,9 @@ def websocket_head(secret: str, path: str = "/reward/default/leaving/ws", more: 
 
 
 @contextmanager
-def speaking(service: Service, secret: str, small: bool = False) -> Iterator[socket.socket]:
+def speaking(service: Service, secret: str, small: bool = False, grader: str = "exact") -> Iterator[socket.socket]:
     with connected(service, small) as connection:
-        connection.sendall(websocket_head(secret, "/reward/default/exact/ws"))
+        connection.sendall(websocket_head(secret, f"/reward/default/{grader}/ws"))
         answer = b""
         while not answer.endswith(b"\r\n\r\n"):
             answer += connection.recv(1)
@@ -102,6 +102,18 @@ def test_what_has_come_of_a_message_is_counted(service: Service, secret: str, is
         assert json.loads(received(connection, TEXT))["total_num_chunks"] == 1
         assert "reward" in json.loads(json.loads(received(connection, TEXT))["chunk"])
         wait_until_held(service, 0, 0)
+
+
+def test_small_requests_that_wait_are_counted_with_their_objects(
+    client: httpx.Client, service: Service, secret: str
+) -> None:
+    waits = "import time\nasync def grade(thread):\n    time.sleep(thread.completion() == 'wait')\n    return 1.0\n"
+    create(client, "waits", waits)
+    with speaking(service, secret, grader="waits") as connection:
+        request = {"id": 1, "turns": [{"role": "assistant", "content": "wait"}]}
+        connection.sendall(frame(TEXT, json.dumps(request).encode()) * 1000)
+        wait_until_held(service, 200_000, 220_000)  # of which 70,000 are text
+    wait_until_held(service, 0, 0)
 
 
 def test_a_client_that_goes_away_holds_nothing(service: Service, secret: str) -> None:
