@@ -51,6 +51,7 @@ _CATEGORIES = {
     "reuse": ("leaving something for the next batch", "a batch can change or read what another one says"),
     "left behind": ("", "sandboxes do not end as they should"),
 }
+_LATE = "this machine may be too busy: run the self-test again, with nothing beside it. If it is late again, report it"
 _TRIED = [name for name, (tries, _) in _CATEGORIES.items() if tries]
 
 
@@ -113,12 +114,12 @@ def attack(cases: Sequence[Case], attempted: Callable[[Case], list[str]], show: 
 
 
 def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
-    return Breach(name, category, must, faults, _CATEGORIES[category][1])
+    return Breach(name, category, must, faults, _LATE if is_late(faults) else _CATEGORIES[category][1])
 
 
 def main(answering: AnsweringBatches) -> int:
-    """Prints the results; `answering` answers graders that ask. Returns 0 if no attack succeeded, 1 if one did, 2 if
-    none could be tried, 130 after Ctrl-C.
+    """Prints the results; `answering` answers graders that ask. Returns 0 if all attacks held, 1 if one did not or
+    took too long, 2 if none could be tried, 130 after Ctrl-C.
     """
     parser = argparse.ArgumentParser(prog="gradebox selftest", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
@@ -153,18 +154,22 @@ def _show(result: Result) -> None:
             table.add_row(category, tries, str(number), f"[{'green' if held == number else 'red'}]{held}[/]")
     console.print(table)
     for breach in result.breaches:
-        console.print(f"[red]breach[/] [bold]{escape(_plain(breach.name))}[/] ({breach.category})", soft_wrap=True)
+        kind = "[yellow]late[/]" if is_late(breach.faults) else "[red]breach[/]"
+        console.print(f"{kind} [bold]{escape(_plain(breach.name))}[/] ({breach.category})", soft_wrap=True)
         console.print(f"  must: {escape(breach.must)}", soft_wrap=True)
         for fault in breach.faults:
             console.print(f"  happened: {escape(_plain(fault))}", soft_wrap=True)
         console.print(f"  means: {breach.means}", soft_wrap=True)
     total = sum(result.tried.values())
-    if result.breaches:
+    late = sum(is_late(breach.faults) for breach in result.breaches)
+    if number := len(result.breaches) - late:
         console.print(
-            f"[red]{len(result.breaches)} of {total} attacks got through.[/] "
+            f"[red]{number} of {total} attacks got through.[/] "
             "Run no untrusted code here, and please report it as SECURITY.md describes."
         )
-    else:
+    if late:
+        console.print(f"[yellow]{late} of {total} attacks took too long[/], so it is not known whether they hold.")
+    if not result.breaches:
         console.print(f"All {total} attacks held.")
 
 

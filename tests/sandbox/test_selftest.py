@@ -57,6 +57,17 @@ def test_a_breach_is_told_with_its_meaning(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.sandbox
+def test_a_machine_that_is_too_busy_is_no_breach(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, [_LATE]) == 1
+    out = capsys.readouterr().out
+    assert "1 of 1 attacks took too long, so it is not known whether they hold." in out
+    assert "means: this machine may be too busy" in out
+    assert "breach" not in out and "got through" not in out
+
+
+@pytest.mark.sandbox
 def test_programs_read_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(monkeypatch, [_THROUGH, _LATE], "--json") == 1
     told = json.loads(capsys.readouterr().out)
