@@ -71,9 +71,11 @@ def _hint(run: Run, source: str) -> str:
 
 
 def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
-    """A warning for each thread whose score differs between the two runs: an unstable reward is noise."""
+    """A warning for each thread whose score differs between the two runs: an unstable reward is noise. The second run
+    may have ended early, with fewer threads.
+    """
     found = []
-    for number, (one, two) in enumerate(zip(first, second, strict=True)):
+    for number, (one, two) in enumerate(zip(first, second, strict=False)):
         if (one.score, one.scores) != (two.score, two.scores) and one.score is not None:
             none = f"an error ({two.kind})" if two.not_applicable is None else "that it does not apply"
             again = _told(two) if two.score is not None else none
@@ -81,7 +83,8 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
                 f"thread {number} was scored {_told(one)} the first time and {again} the second: "
                 "the same completion should always get the same score"
             )
-    return found[:10]
+    early = f"the time for the test run sufficed to grade {len(second)} of {len(first)} threads twice: send fewer"
+    return [*found[:10], *[early] * (len(second) < len(first))]
 
 
 def _told(run: Run) -> str:

@@ -22,6 +22,7 @@ from gradebox.outcome import OutcomeError
 from gradebox.schemas import Report
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
+from sandbox.grading.five_checks import TEST_RUN_S
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
@@ -35,9 +36,9 @@ from worker.environments.package_isolation import Settled, settle
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
-TEST_THREADS = 10  # the number of the file's threads that the test run of the checks uses
+TEST_THREADS = 10  # of the file, at most, for the test run of the checks
 _SLICE_LINES, _SLICE_BYTES = 250, 8 << 20
-_LINE_EVERY_S = 10.0  # of progress
+_LINE_EVERY_S = 10.0
 
 
 def main() -> int:
@@ -110,6 +111,22 @@ class _Steps:
         self._last = step
 
 
+class _Progress:
+    """Prints lines to stderr, one each ten seconds."""
+
+    def __init__(self) -> None:
+        self._shown_at = time.monotonic()
+
+    def show(self, line: str) -> bool:
+        """Prints the line if it is time for one. Returns False, so that a function which calls it can be the `stop` of
+        a grading, which is called while a grader works.
+        """
+        if time.monotonic() >= self._shown_at + _LINE_EVERY_S:
+            output.note(line)
+            self._shown_at = time.monotonic()
+        return False
+
+
 def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse.Namespace) -> int:
     if arguments.threads and arguments.output:
         refuse_same_file(arguments.threads, arguments.output)
@@ -117,15 +134,17 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
     first = next(slices, None)
     if arguments.threads and first is None:
         raise ValueError(f"{arguments.threads} is empty: write at least one thread, one JSON object a line")
-    report = settled.warn(pool.prove(grader, first[:TEST_THREADS] if first else None))
+    name = arguments.function or arguments.file.stem
+    tested = first and first[: max(1, min(TEST_THREADS, int(TEST_RUN_S // grader.timeout_s)))]
+    progress = _Progress()
+    report = settled.warn(pool.prove(grader, tested, lambda: progress.show(f"{name}: the checks run")))
     if not report.valid or first is None:
         return _report(report, arguments.json)
     to_stderr = str(arguments.output) == "-"
     if not arguments.json:
         validate.show(report, to_stderr)
-    name = arguments.function or arguments.file.stem
     with _opened(arguments.output) as out, pool.grading(grader) as grading:
-        counted, failed = _score(grading, chain([first], slices), name, out)
+        counted, failed = _score(grading, chain([first], slices), name, out, progress)
     summary = summarise(name, 1.0, counted)
     if not arguments.json:
         output.summaries([summary], to_stderr)
@@ -137,25 +156,26 @@ def _run(pool: Pool, grader: GraderSource, settled: Settled, arguments: argparse
 
 
 def _score(
-    grading: Grading, slices: Iterable[list[bytes]], name: str, out: BinaryIO | None
+    grading: Grading, slices: Iterable[list[bytes]], name: str, out: BinaryIO | None, progress: _Progress
 ) -> tuple[Tally, dict[str, tuple[OutcomeError, int]]]:
     """Scores the threads and writes their outcomes. Returns the tally, and the first error of each kind with the index
     of its thread.
     """
     counted = Tally()
     failed: dict[str, tuple[OutcomeError, int]] = {}
-    shown_at = time.monotonic()
+
+    def show(graded: int = 0) -> bool:
+        return progress.show(f"{name}: {counted.count + graded:,} completions so far")
+
     for lines in slices:
-        outcomes = grading.score(b"\n".join(lines), counted.count, name, len(lines))
+        outcomes = grading.score(b"\n".join(lines), counted.count, name, len(lines), stop=show)
         counted = merged([counted, tally(outcomes)])
         for outcome in outcomes:
             if outcome.error is not None:
                 failed.setdefault(outcome.error.kind, (outcome.error, outcome.index))
         if out is not None:
             score.write_outcomes(outcomes, out)
-        if time.monotonic() >= shown_at + _LINE_EVERY_S:
-            output.note(f"{name}: {counted.count:,} completions so far")
-            shown_at = time.monotonic()
+        show()
     return counted, failed
 
 

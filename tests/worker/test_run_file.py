@@ -116,6 +116,19 @@ def test_a_program_reads_json_or_outcomes(folder: Path, run: Run, monkeypatch: p
     assert checks < lines < summary
 
 
+def test_a_slow_grader_is_checked_on_fewer_threads_and_shows_that_it_works(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_file, "_LINE_EVERY_S", 0.1)
+    monkeypatch.setattr(run_file, "TEST_RUN_S", 2.5)
+    (folder / "slow.py").write_text("import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1\n")
+    (folder / "threads.jsonl").write_text(threads(*"4444"))
+    done = run("slow.py", "--threads", "threads.jsonl", "--timeout-s", "1")
+    assert "for each of 2 threads" in done.stdout
+    assert "slow: the checks run\n" in done.stderr
+    assert "slow: 1 completions so far\n" in done.stderr
+
+
 def test_without_threads_it_is_checked_alone(folder: Path, run: Run) -> None:
     (folder / "half.py").write_text("async def grade(thread: StringThread) -> float:\n    return 0.5\n")
     assert run("half.py").returncode == 0

@@ -210,12 +210,22 @@ _ENDLESS = "async def grade(thread):\n    while True: pass\n"
 
 @pytest.mark.alone
 def test_a_test_run_has_one_limit_for_all_its_threads(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(five_checks, "_TEST_RUN_S", 1.0)
+    monkeypatch.setattr(five_checks, "TEST_RUN_S", 1.0)
     began = time.monotonic()
     report = pool.prove(GraderSource(_ENDLESS, timeout_s=0.4), [b'{"completion": ""}'] * 16)
     assert time.monotonic() - began < 2.5
     assert report.failed is not None
     assert "the test run took longer than 1 s, in which 2 of 16 threads were graded" in report.failed.message
+
+
+@pytest.mark.alone
+def test_a_second_run_without_time_is_a_warning(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(five_checks, "TEST_RUN_S", 1.0)
+    slow = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
+    report = pool.prove(GraderSource(slow), [b'{"completion": ""}'] * 2)
+    assert report.valid, report.failed
+    assert len(report.outcomes) == 2
+    assert report.warnings[-1].endswith("of 2 threads twice: send fewer")
 
 
 @pytest.mark.parametrize("where", ["grade", "module"])
