@@ -69,7 +69,7 @@ def check_isolation(isolation: str | None) -> None:
 def check_key(key: str) -> None:
     """Raises GradeboxError if the key is not valid."""
     if not isinstance(key, str) or not re.match(KEY_PATTERN, key):
-        raise GradeboxError(f"the key {key!r} cannot be: write 1 to 64 of a-z 0-9 . _ - with a letter or digit first")
+        raise GradeboxError(f"the key {key!r} is not valid: write 1 to 64 of a-z 0-9 . _ -, first a letter or digit")
 
 
 def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:

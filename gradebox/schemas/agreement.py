@@ -72,8 +72,13 @@ class Agreement(Schema):
     spent: Spending | None = Field(None, description="cost of the grader's asks")
     note: str | None = Field(None, description="if no row has a score and a label: why")
 
+    def __repr__(self) -> str:
+        return self._in_brackets(self._told())
+
     def _repr_html_(self) -> str:
         rows = [(label, *counts) for label, counts in zip(self.values, self.confusion, strict=True)]
+        return table(("", *map(str, self.values)), rows, self._told())
+
+    def _told(self) -> str:
         kappa = "none" if self.kappa is None else f"{self.kappa:.3f}"
-        caption = f"{self.grader} (columns) and {self.label} (rows), {self.scored:,} rows: kappa {kappa}"
-        return table(("", *map(str, self.values)), rows, caption)
+        return f"{self.grader} (columns) and {self.label} (rows), {self.scored:,} rows: kappa {kappa}"

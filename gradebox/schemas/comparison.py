@@ -82,20 +82,24 @@ class Comparison(Schema):
         "batches of different sizes are paired by position",
     )
 
+    def __repr__(self) -> str:
+        return self._in_brackets(self._told())
+
     def _repr_html_(self) -> str:
         sides = (self.a, self.b)
         rows: list[tuple[object, ...]] = [
             (f"{one.batch} {one.grader}", mean, passed, one.scored, sum(one.errors.values()), one.not_applicable)
             for one, mean, passed in zip(sides, (self.mean_a, self.mean_b), (self.passed_a, self.passed_b), strict=True)
         ]
+        return table(("", "mean of pairs", "passed", "scored", "errors", "not applicable"), rows, self._told())
+
+    def _told(self) -> str:
         bounds = (
             "" if self.interval is None else f" ({number_text(self.interval.low)} to {number_text(self.interval.high)})"
         )
         difference = "none" if self.difference is None else f"{number_text(self.difference)}{bounds}"
-        caption = (
+        told = (
             f"{self.scored:,} of {self.pairs:,} pairs: difference {difference}; "
             f"{self.flipped_up:,} flipped up, {self.flipped_down:,} down"
         )
-        if self.note is not None:
-            caption += f"; {self.note}"
-        return table(("", "mean of pairs", "passed", "scored", "errors", "not applicable"), rows, caption)
+        return told if self.note is None else f"{told}; {self.note}"

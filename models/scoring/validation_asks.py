@@ -69,7 +69,7 @@ class ProjectAnswering:
         has = f"it has {', '.join(there)}" if there else "it has none"
         return (
             f"the project has no {kind} {key!r} ({has}): register it (`gradebox {kind}s create {key} …`), or name "
-            'another, or have stand-ins answer (`ask: "stand-in"`)'
+            'another, or have stand-ins answer (`ask="stand-in"`, `--ask stand-in`)'
         )
 
     def _pin(self, key: str, ask: str) -> str | None:

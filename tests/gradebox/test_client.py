@@ -382,9 +382,9 @@ def test_a_handle_stands_for_its_version_where_names_do(client: Client, contains
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"key": "HasAnswer"}, "the key 'HasAnswer' cannot be: write 1 to 64 of a-z 0-9 . _ -"),
-        ({"key": "k\n"}, "cannot be"),
-        ({"key": None}, "the key None cannot be"),
+        ({"key": "HasAnswer"}, "the key 'HasAnswer' is not valid: write 1 to 64 of a-z 0-9 . _ -"),
+        ({"key": "k\n"}, "is not valid"),
+        ({"key": None}, "the key None is not valid"),
         ({"isolation": "process"}, "isolation='process' is none of 'auto', 'batch', 'completion'"),
         ({"fn": "grader.py"}, r"'grader.py' is a path and no source: .* Path\('grader.py'\).read_text"),
     ],
@@ -476,12 +476,14 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     assert (compared.pairs, compared.only_a, compared.flipped_down) == (1, 3, 1)
     assert [(flip.id, flip.score_a, flip.score_b) for flip in compared.flips] == [(2, 1.0, 0.0)]
     assert "1 of 1 pairs" in compared._repr_html_()
+    assert repr(compared).startswith("<Comparison 1 of 1 pairs: difference ")
     of_text = scored(client, contains, [{**thread, "id": str(thread["id"])} for thread in threads])
     with pytest.warns(GraderWarning, match=r"id is a number in one batch and text in the other: 4\."):
         assert client.compare(a, of_text).pairs == 0
     agreed = client.agreement(a, contains, "metadata.good")
     assert (agreed.only_grader, agreed.kappa, agreed.confusion) == (2, 1.0, [[1, 0], [0, 1]])
     assert "kappa 1.000" in agreed._repr_html_()
+    assert repr(agreed).startswith("<Agreement ")
     with pytest.warns(GraderWarning, match=r"metadata\.better is in no thread; they have answer, good"):
         assert client.agreement(a, contains, "metadata.better").scored == 0
 
