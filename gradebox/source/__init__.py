@@ -110,16 +110,20 @@ def extract(
             still = differences(longer_source, module.globals, compared, min(deadline, monotonic() + _LONGER_S))
             if still is not None and _is_closer(still, found):
                 source, found, copy = longer_source, still, longer
-    if compare and (left := [name for each in copy.closures() for name in each.left_for_texts()]):
-        warn(_LEFT_FOR_TEXTS.format(user=grader.__name__, names=", ".join(left[:_SHOWN]), first=left[0]))
-    if compare and (mocks := [name for each in copy.closures() for name in each.mocks()]):
-        warn(_MOCKED.format(user=grader.__name__, names=", ".join(mocks[:_SHOWN])))
-    if compare and (settings := copy.left_settings()):
-        warn(_LEFT_SETTINGS.format(user=grader.__name__, left="; ".join(settings[:_SHOWN])))
-    told = _told(found, copy, node) if compare else []
-    if told:
-        warn(_explain(told, grader.__name__))
+    if compare:
+        _warn(copy, _told(found, copy, node), grader.__name__)
     return source
+
+
+def _warn(copy: Copy, told: list[Difference], user: str) -> None:
+    if left := [name for each in copy.closures() for name in each.left_for_texts()]:
+        warn(_LEFT_FOR_TEXTS.format(user=user, names=", ".join(left[:_SHOWN]), first=left[0]))
+    if mocks := [name for each in copy.closures() for name in each.mocks()]:
+        warn(_MOCKED.format(user=user, names=", ".join(mocks[:_SHOWN])))
+    if settings := copy.left_settings():
+        warn(_LEFT_SETTINGS.format(user=user, left="; ".join(settings[:_SHOWN])))
+    if told:
+        warn(_explain(told, user))
 
 
 def _told(found: list[Difference], copy: Copy, node: Definition) -> list[Difference]:

@@ -127,8 +127,10 @@ class Copy:
 
     def may_score_differently(self, each: Difference, node: Definition) -> bool:
         """Whether a difference may matter although the grader itself may have made it: it reads the value."""
-        if not each.may_change or not each.is_state:
-            return not each.may_change
+        if not each.may_change:
+            return True
+        if not each.is_state:
+            return False
         if each.variable not in self._read:
             nodes = [node, *(part for _, parts in self._nodes(self.closures()) for part in parts)]
             self._read[each.variable] = reads(each.variable, nodes)
@@ -172,8 +174,6 @@ class Copy:
         yield attribute if found else f".{name}"  # a decorator may have replaced the class
 
     def _follow(self, names: Names, statement: Statement, node: Definition) -> None:
-        self._uses.clear()
-        self.own.clear()
         self._rules.used.clear()
         self.main = follow(self.main, names, statement.index, Reach([node]))
         self._follow_own(node)
@@ -184,9 +184,7 @@ class Copy:
             self._rules.used |= self._imported()
             needed = dataclasses.replace(names, deferred=names.deferred | filling)
             self.main = follow(self.main, needed, statement.index, Reach([node], self._nodes(self.own.values())))
-            self._uses.clear()  # the modules may have settings of what others import
-            self.own.clear()
-            self._follow_own(node)
+            self._follow_own(node)  # the modules may have settings of what others import
             again = not (self._filled_by_main() <= filling and self._imported() <= self._rules.used)
 
     def _imported(self) -> set[str]:
@@ -198,6 +196,8 @@ class Copy:
         return set().union(*(each.filled_by_main for each in self.own.values())) - {self.main.user}
 
     def _follow_own(self, node: Definition) -> None:
+        self._uses.clear()
+        self.own.clear()
         todo = [self.main]
         while todo:
             for name, use in todo.pop().uses().items():
@@ -231,8 +231,8 @@ class Copy:
         if not needed <= module.globals.keys():
             needed |= {"__getattr__"} & module.binders.keys()
         start = [node, *(ast.Name(each, ast.Load()) for each in needed)]
-        user = Reach(start, self._nodes([self.main]))
-        return follow(closure, Names(deferred=needed), len(module.statements), user, use.changed)
+        reach = Reach(start, self._nodes([self.main]))
+        return follow(closure, Names(deferred=needed), len(module.statements), reach, use.changed)
 
     def _closure(self, module: Module, name: str, grader: FunctionType | None) -> Closure:
         return Closure(module, grader, self._rules, self._differing_in(module, name))

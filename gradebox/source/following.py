@@ -51,21 +51,21 @@ class Reach(NamedTuple):
     others: Sequence[tuple[Mapping[str, Any], Sequence[ast.stmt]]] = ()
 
 
-def follow(closure: Closure, names: Names, at: int, user: Reach, changed: Collection[str] = ()) -> Closure:
+def follow(closure: Closure, names: Names, at: int, reach: Reach, changed: Collection[str] = ()) -> Closure:
     """Returns a closure of the same module, with everything that a statement with these names needs.
 
     Args:
         closure: one of the module. What it has is not used.
         names: the names.
         at: the index of the statement; of one in another module, the number of statements.
-        user: what the grader runs outside of the closure.
+        reach: what the grader runs outside of the closure.
         changed: names that other modules change.
 
     Raises:
         SourceError: a part cannot be uploaded.
     """
     following = _Following(closure)
-    following.follow(names, at, user, changed)
+    following.follow(names, at, reach, changed)
     return following.closure
 
 
@@ -79,7 +79,7 @@ class _Following:
         # Names whose values the uploaded functions change. They start with the value in the text.
         self._state: set[str] = set()
 
-    def follow(self, names: Names, at: int, user: Reach, changed: Collection[str] = ()) -> None:
+    def follow(self, names: Names, at: int, reach: Reach, changed: Collection[str] = ()) -> None:
         """As the function `follow`."""
         self._state = self._with_aliases(changed_names(names, self._module) | set(changed))
         while True:
@@ -89,18 +89,18 @@ class _Following:
             self._follow_annotations(names)
             self._take_calls_of_others()
             changing = {name for name in self.closure.values if self._changes_in_source(name)}
-            changing |= self._changing(user) & self.closure.values.keys()
+            changing |= self._changing(reach) & self.closure.values.keys()
             if not changing:
                 break
             self._state |= self._with_aliases(changing)
         for need in self.closure.unbound.values():
             self._bind_by_value(need)
 
-    def _changing(self, user: Reach) -> set[str]:
+    def _changing(self, reach: Reach) -> set[str]:
         """The names that change when the grader runs."""
         own = (self._module.globals, [statement.node for statement in self.closure.taken])
-        modules = [own, *user.others] if self._grader else [*user.others, own]  # the grader is in the first
-        names, _ = changed_parts(user.start, [definitions for _, definitions in modules])
+        modules = [own, *reach.others] if self._grader else [*reach.others, own]  # the grader is in the first
+        names, _ = changed_parts(reach.start, [definitions for _, definitions in modules])
         return changed_in(self._module.globals, zip((live for live, _ in modules), names, strict=True))
 
     def _with_aliases(self, names: set[str]) -> set[str]:

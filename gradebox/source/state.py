@@ -32,9 +32,7 @@ def changed_names(names: Names, module: Module) -> set[str]:
     return changed
 
 
-def statements_changing(
-    name: str, module: Module, grader: str, *, widely: bool, package: str = ""
-) -> Iterator[Statement]:
+def statements_changing(name: str, module: Module, grader: str, *, widely: bool, package: str) -> Iterator[Statement]:
     """As `advancing`, without the statements below `if __name__ == "__main__":`, and without those that use more than
     values, and `package`: a program that trains, uploads or writes files is not a part of the grader.
     """
@@ -75,7 +73,7 @@ def _changes_alone(node: ast.AST, variable: str) -> Iterator[ast.AST]:
         yield node
 
 
-def is_program(used: set[str], module: Module, packages: Collection[str] = ()) -> bool:
+def is_program(used: set[str], module: Module, packages: Collection[str]) -> bool:
     """Whether what uses these names does more than compute, or use the packages with these first names."""
     others = {module.imported[each] for each in used & module.imported.keys()}
     others = {each for each in others if each.partition(".")[0] not in packages}
