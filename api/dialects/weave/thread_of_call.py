@@ -107,7 +107,7 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
     """Returns a JSON string or a list of messages; None if there is no prompt."""
     if (path := call.own(mapping.prompt)) is not None:
         found = _mapped(call, "prompt", path)
-        if is_message(found) or _is_messages(found):
+        if is_message(found) or _all_have_roles(found):
             return _mapped_messages(call, found)
         return text_of(found)
     if call.is_turn:
@@ -118,18 +118,18 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
         ]
         return _list(asked) if asked else None
     messages = call.at("inputs.messages")
-    return messages if messages is not None and _is_messages(messages) else None
+    return messages if messages is not None and _all_have_roles(messages) else None
 
 
 def _metadata(request: ScoringRequest, call: Call, mapping: WeaveMapping) -> bytes:
     """Returns an object: the mapped value or else the inputs, and as `weave` the members that describe the call."""
-    path = call.own(mapping.metadata)
-    found = _mapped(call, "metadata", path) if path is not None else call.at("inputs")
-    if path is not None and found is not None and found[:1] != b"{":
+    if (path := call.own(mapping.metadata)) is None:
+        found = call.at("inputs") or b""
+    elif (found := _mapped(call, "metadata", path))[:1] != b"{":
         raise _unfit(f"the grader takes its metadata from `{path}`, and there is no object there")
     about = {name: value for name, value in call.members.items() if name not in _CONTENT}
     about |= {"scorer": bytes(request.scorer), "monitor": bytes(request.monitor)}
-    inputs = _members(found, "inputs") if found is not None and found[:1] == b"{" else {}
+    inputs = _members(found, "inputs") if found[:1] == b"{" else {}
     return object_of({**inputs, "weave": object_of(about)})
 
 
@@ -154,7 +154,7 @@ def _mapped_messages(call: Call, value: bytes) -> bytes:
     return _list([part for message in found for part in unpacked(message)] if call.is_turn else found)
 
 
-def _is_messages(value: bytes) -> bool:
+def _all_have_roles(value: bytes) -> bool:
     """Whether the value is a list of objects with a role."""
     if value[:1] != b"[":
         return False
