@@ -1,6 +1,5 @@
 """`gradebox graders`"""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
@@ -149,10 +148,7 @@ def create(
 def update(
     invocation: Invocation,
     key: Key,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The new source, if there is one."),
-    ] = None,
+    file: OptionalFile = None,
     kind: KindChoice = None,
     config: ConfigFile = None,
     criteria: Criteria = None,

@@ -26,7 +26,7 @@ _LEAST_TEXT = 20  # characters of such a column
 _BETWEEN = 3  # spaces between two columns
 
 
-def console(stderr: bool = False) -> "Console":
+def console(stderr: bool) -> "Console":
     """A console that prints text unchanged, without interpreting markup."""
     from rich.console import Console
 
