@@ -56,11 +56,12 @@ async def grade(thread: StringThread) -> float:
 """
 
 
-def check(services: Services, caller: Caller, grader: ScoreModel | LabelModel, param: str) -> None:
-    """Raises OpenAIProblem if the project does not have the model, or the source would be too long."""
-    _source_of(caller, grader, param)
+def check(services: Services, caller: Caller, grader: ScoreModel | LabelModel, param: str) -> GraderSource:
+    """Returns the source. Raises OpenAIProblem if the project does not have the model, or the source is too long."""
+    source = _source_of(caller, grader, param)
     if missing := services.answering(caller.project).missing([_ask(grader)]):
         raise OpenAIProblem(missing, f"{param}.model", "unknown-model")
+    return source
 
 
 def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sample: Sample, param: str) -> Outcome:
@@ -73,8 +74,7 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
         Stopped: the client disconnected.
         InfrastructureError: no sandbox is available.
     """
-    check(services, caller, grader, param)
-    source = _source_of(caller, grader, param)
+    source = check(services, caller, grader, param)
     line = _line(grader, sample, param, services.line_bytes)
     context = AskContext(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
     scorer = AskingScorer(partial(services.pool.grading, source), services.asker, context)
