@@ -248,7 +248,8 @@ def test_a_warning_without_an_example_ends_no_wait(
     batch = client.batches.create(contains, [{"completion": "4"}])  # without the metadata that the grader needs
     monkeypatch.setattr(type(batch), "outcomes", gone)
     with pytest.warns(GraderWarning, match=rf"{contains}@1 scored no thread\. 1 of 1"):
-        assert batch.wait(progress=False).state == "finished"
+        assert batch.wait(progress=False) is batch
+    assert batch.state == "finished"
 
 
 def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_record import BatchRecord
@@ -50,9 +50,9 @@ class BatchHandle(BatchRecord):
         self.status = self._transport.send(call)
         return self.status
 
-    def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
-        """Waits for the end of the batch, with a progress bar on stderr. `timeout` is in seconds. Warns (GraderWarning)
-        of graders that could score no thread.
+    def wait(self, progress: bool = True, timeout: float | None = None) -> Self:
+        """Waits for the end of the batch, with a progress bar on stderr, and returns this handle. `timeout` is in
+        seconds. Warns (GraderWarning) of graders that could score no thread.
 
         Raises:
             BatchFailed: the batch was cancelled, or failed. Its outcomes so far can be read.
@@ -73,7 +73,7 @@ class BatchHandle(BatchRecord):
                 first = {outcome.grader: outcome for outcome in self.outcomes(limit=1)}
             for summary in unscored:
                 warn(no_scores(summary, first.get(summary.grader)))
-        return self.status
+        return self
 
     @overload
     def outcomes(
