@@ -13,8 +13,9 @@ from gradebox.asks.schema import object_of
 from gradebox.judges import direct_prompts as prompts
 from gradebox.judges import fields
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import ContextFields, Criterion, Option, field_of, read
+from gradebox.judges.criterion import ContextFields, Criterion, Option
 from gradebox.judges.means import mean
+from gradebox.judges.read_criterion import field_of, read
 from gradebox.judges.setting_checks import check_choice, check_flags
 from gradebox.judges.together import together
 from gradebox.score import Score

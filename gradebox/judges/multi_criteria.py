@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.asks.errors import ModelError
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import Criterion, read
+from gradebox.judges.criterion import Criterion
 from gradebox.judges.direct_judge import DirectJudge, PositionalBias
 from gradebox.judges.failures import as_detail, no_score
 from gradebox.judges.means import is_above, is_number, weighted_mean
+from gradebox.judges.read_criterion import read
 from gradebox.judges.setting_checks import check_flags
 from gradebox.judges.together import together
 from gradebox.score import Score

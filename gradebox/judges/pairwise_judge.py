@@ -11,8 +11,9 @@ from gradebox.asks.model import Model
 from gradebox.judges import fields
 from gradebox.judges import pairwise_prompts as prompts
 from gradebox.judges.bounded_details import bounded
-from gradebox.judges.criterion import ContextFields, Criterion, field_of, read
+from gradebox.judges.criterion import ContextFields, Criterion
 from gradebox.judges.direct_judge import OnBias
+from gradebox.judges.read_criterion import field_of, read
 from gradebox.judges.setting_checks import check_choice, check_flags
 from gradebox.judges.together import together
 from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score

@@ -3,7 +3,7 @@
 import pytest
 
 from gradebox.judges import criteria
-from gradebox.judges.criterion import read
+from gradebox.judges.read_criterion import read
 from tests.processes import printed
 
 BAD = {"harmfulness", "insensitivity", "toxicity", "manipulative_email", "context_context_relevance"}
