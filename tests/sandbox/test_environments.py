@@ -20,6 +20,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
 from tests.backends import backend_of
+from tests.sandbox import scoring
 from tests.wheels import folder_for_environments, tar_of
 
 FILES = {MARK: BUILT_FOR, "one.py": "VALUE = 1.0\n", "two/__init__.py": "VALUE = 2.0\n"}
@@ -189,8 +190,7 @@ def small_pool(folder: Path, archives: Archives) -> Iterator[Pool]:
 
 
 def score(pool: Pool, source: GraderSource) -> float | None:
-    with pool.grading(source) as grading:
-        (outcome,) = grading.score(b'{"completion": "a"}', 0, "one@1")
+    (outcome,) = scoring.score(pool, source, [scoring.line("a")])
     assert outcome.error is None, outcome
     return outcome.score
 

@@ -8,11 +8,10 @@ from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.guest.protocol.fields import MAX_DETAILS
 from sandbox.guest.template.fork_per_line import PIECE
 from tests.sandbox.contract.conftest import Grader, Loads
+from tests.sandbox.scoring import BOTH, LENGTH
 
 VARIANTS = ("bubblewrap", "docker, attached")  # a socket, over which memory is shared, and a stream
 pytestmark = pytest.mark.sandbox
-BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
-_LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
 _TALKS = """
 from gradebox import Score
 async def grade(thread):
@@ -24,13 +23,15 @@ async def grade(thread):
 @BOTH
 def test_many_lines(isolation: str, loads: Loads) -> None:
     lengths = [number % 97 for number in range(300 if isolation == "completion" else 5000)]
-    outcomes = loads(_LENGTH, isolation=isolation).score(*("x" * length for length in lengths))
+    grader = loads(LENGTH, isolation=isolation)
+    outcomes = grader.score(*("x" * length for length in lengths))
     assert [(outcome.index, outcome.score) for outcome in outcomes] == [*enumerate(lengths)]
+    assert [outcome.score for outcome in grader.score("x" * 99)] == [99.0]  # sees nothing of the chunk before
 
 
 @BOTH
 def test_more_than_the_shared_memory_holds(isolation: str, loads: Loads) -> None:
-    grader = loads(_LENGTH, isolation=isolation)
+    grader = loads(LENGTH, isolation=isolation)
     lengths = [SHARED_BYTES // 3] * 4 + [7]
     assert [outcome.score for outcome in grader.score(*("x" * length for length in lengths))] == lengths
     assert grader.score("abc")[0].score == 3.0
@@ -106,7 +107,7 @@ def test_nothing_of_a_line_is_left_where_the_next_one_comes(size: int, grader: G
 
 
 def test_a_module_body_may_close_what_it_finds_open(loads: Loads) -> None:
-    grader = loads(f"import os\nos.close(4)\n{_LENGTH}", isolation="batch")
+    grader = loads(f"import os\nos.close(4)\n{LENGTH}", isolation="batch")
     for _ in range(2):
         assert [outcome.score for outcome in grader.score("abc", "ab")] == [3.0, 2.0]
         grader.session.reset()

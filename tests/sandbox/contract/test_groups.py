@@ -11,6 +11,7 @@ from gradebox.score import GROUP_BYTES
 from sandbox.grading.session import Session
 from sandbox.guest.protocol.fields import SCORES
 from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.scoring import BOTH
 
 # Groups are the code of the guest, and their records are like others: `test_channel` tries those on every backend.
 VARIANTS = ("bubblewrap",)
@@ -25,7 +26,6 @@ async def grade(threads: list[StringThread]) -> list[float]:
     exec(threads[0].completion(), names)
     return names["answer"]
 """
-BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
 
 
 def group(code: str, more: int = 2) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Tests that a timeout for lack of a processor is distinguished from other timeouts."""
 
-import json
 import os
 import subprocess
 import sys
@@ -19,9 +18,9 @@ from sandbox.grading import processor_watch
 from sandbox.kernel import usage
 from sandbox.kernel.usage import ProcessorUse, Starved, measure, starved, wants_processor
 from sandbox.pool.pool import Pool
+from tests.sandbox.scoring import BOTH, line, score
 
 pytestmark = pytest.mark.sandbox
-BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
 
 _WORKS = """
 import time
@@ -104,10 +103,6 @@ def hogs(seconds: float) -> Iterator[None]:
             process.wait()
 
 
-def line(completion: str) -> bytes:
-    return json.dumps({"completion": completion}).encode()
-
-
 def kinds(outcomes: list[Outcome]) -> list[tuple[str, bool] | float | None]:
     return [(one.error.kind, one.error.retryable) if one.error else one.score for one in outcomes]
 
@@ -130,10 +125,9 @@ def test_one_without_a_processor_is_retryable(
     isolation: Isolation, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processor_watch, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
-    with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.4)) as grading:
-        began = time.monotonic()
-        outcomes = grading.score(b"\n".join([line("x"), line("work"), line("x")]), 0, "g@1")
-        assert 1.2 < time.monotonic() - began < 4
+    began = time.monotonic()
+    outcomes = score(pool, GraderSource(_WORKS, isolation, timeout_s=0.4), [line("x"), line("work"), line("x")])
+    assert 1.2 < time.monotonic() - began < 4
     assert kinds(outcomes) == [1.0, ("timeout", True), 1.0]
     assert "it got a processor for 0.2 of 1.0 s, since the machine was busy" in str(outcomes[1].error)
 
@@ -149,12 +143,9 @@ def test_a_test_run_that_got_no_processor_fails_no_check(pool: Pool, monkeypatch
 def test_one_that_sleeps_or_has_the_processor_is_told_at_once(
     completion: str, isolation: Isolation, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if completion == "loop":
-        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # regardless of other load
-    else:
-        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 1.0))  # it ends at once on a busy machine too
+    pressure = 0.0 if completion == "loop" else 1.0  # `loop`: regardless of other load; `sleep`: also on a busy machine
+    monkeypatch.setattr(usage, "_pressure", lambda: (0.0, pressure))
     began = time.monotonic()
-    with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.5)) as grading:
-        outcomes = grading.score(line(completion), 0, "g@1")
+    outcomes = score(pool, GraderSource(_WORKS, isolation, timeout_s=0.5), [line(completion)])
     assert kinds(outcomes) == [("timeout", False)]
     assert time.monotonic() - began < 6  # `sleep` takes nine seconds, and `loop` does not end

@@ -6,6 +6,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
+from tests.sandbox.scoring import BOTH, kinds, line, score
 
 pytestmark = pytest.mark.sandbox
 
@@ -37,10 +38,10 @@ async def grade(thread):
     return 1.0
 """
 ASKS = 'from gradebox import Model\n\njudge = Model("m")\n'
-LINE = b'{"completion": "a"}'
+LINE = line("a")
 
 
-@pytest.mark.parametrize("isolation", ["batch", "completion"])
+@BOTH
 @pytest.mark.parametrize("asks", ["", ASKS])
 @pytest.mark.parametrize("wait", ["sleep", "gathered"])
 def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catches_it(
@@ -54,8 +55,7 @@ def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catc
 
 def test_an_error_of_another_kind_is_the_graders_own(pool: Pool) -> None:
     source = HEAD.format(wait='raise RuntimeError("no running event loop")') + GRADE
-    with pool.grading(GraderSource(source)) as grading:
-        assert [outcome.score for outcome in grading.score(LINE, 0, "g@1")] == [0.0]
+    assert kinds(score(pool, GraderSource(source), [LINE])) == [0.0]
 
 
 def test_a_completion_that_needs_a_loop_leaves_others_without_one(pool: Pool) -> None:
@@ -71,6 +71,4 @@ async def grade(thread):
     except RuntimeError:
         return 0.0
 """
-    with pool.grading(GraderSource(source, "batch")) as grading:
-        outcomes = grading.score(b"\n".join([LINE, b'{"completion": "b"}', LINE, LINE]), 0, "g@1")
-    assert [outcome.score for outcome in outcomes] == [1.0, 0.5, 1.0, 1.0]
+    assert kinds(score(pool, GraderSource(source, "batch"), [LINE, line("b"), LINE, LINE])) == [1.0, 0.5, 1.0, 1.0]
