@@ -237,36 +237,25 @@ def test_a_proof_may_be_stopped(where: str, pool: Pool) -> None:
     assert time.monotonic() - began < 8  # a module body has ten seconds
 
 
-def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
-    """If pid 1 is killed from outside at any time, another sandbox gives the same report."""
-    text = "import time\ntime.sleep(0.3)\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
-    found: set[int] = set()
-    take = pool._ready.take_empty
-
-    def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
-        session = take(began, stopping)
-        if len(found) < 2:  # the first while it loads, the second while it grades
-            delay = (0.15, 0.5)[len(found)]
-            found.add(session.sandbox.pid)
-            threading.Timer(delay, os.kill, (session.sandbox.pid, signal.SIGKILL)).start()
-        return session
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pool._ready, "take_empty", taken)
-        report = prove(pool, text)
-    assert len(found) == 2
-    assert report.valid, report
+_NAPS = "import time\ntime.sleep(0.5)\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
 
 
-_NAPS = "import time\ntime.sleep(0.5)\nasync def grade(thread):\n    return 1\n"
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_process_that_is_ended_from_outside_while_it_loads_fails_no_check(number: int, pool: Pool) -> None:
-    """The kernel's OOM killer may choose it, and what stops a service may send its signal to all processes."""
-    with _disturbed(pool, lambda pids: os.kill(pids[1], number)) as disturbed:
-        assert prove(pool, f"{_NAPS}# {number}").valid
-    assert len(disturbed) == 1
+@pytest.mark.parametrize(
+    ("place", "number", "delays"),
+    [
+        (0, signal.SIGKILL, (0.25, 0.65)),  # the first while it loads, the second while it grades
+        (1, signal.SIGKILL, (0.25,)),
+        (1, signal.SIGTERM, (0.25,)),
+    ],
+    ids=["pid 1", "what loads", "what loads, asked to end"],
+)
+def test_a_process_that_is_ended_from_outside_fails_no_check(
+    place: int, number: int, delays: tuple[float, ...], pool: Pool
+) -> None:
+    """The kernel's OOM killer may choose any, and what stops a service may send its signal to all processes."""
+    with _disturbed(pool, lambda pids: os.kill(pids[place], number), *delays) as disturbed:
+        assert prove(pool, f"{_NAPS}# {place} {number}").valid
+    assert len(disturbed) == len(delays)
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["all processes", "what loads the grader"])
@@ -278,30 +267,29 @@ def test_a_pause_while_a_grader_loads_fails_no_check(first: int, impatient: Pool
                     os.kill(pid, number)
             time.sleep(1.5 * (number == signal.SIGSTOP))
 
-    with _disturbed(impatient, pause) as disturbed:
+    with _disturbed(impatient, pause, 0.25) as disturbed:
         assert prove(impatient, f"{_NAPS}# {first}").valid
     assert len(disturbed) == 1
 
 
 @contextmanager
-def _disturbed(pool: Pool, disturb: Callable[[list[int]], None]) -> Iterator[list[int]]:
-    """Calls `disturb` with the processes of the first sandbox that is taken, while it loads a grader."""
-    found: list[int] = []
-    timers = []
+def _disturbed(pool: Pool, disturb: Callable[[list[int]], None], *delays: float) -> Iterator[list[threading.Timer]]:
+    """Calls `disturb` with the processes of the first sandboxes that are taken, so many seconds after each is."""
+    timers: list[threading.Timer] = []
     take = pool._ready.take_empty
 
     def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         session = take(began, stopping)
-        if not found:
-            found.append(session.sandbox.pid)
-            timers.append(threading.Timer(0.25, lambda: disturb(family(session.sandbox.pid))))
-            timers[0].start()
+        for delay in delays[len(timers) : len(timers) + 1]:
+            timers.append(threading.Timer(delay, lambda: disturb(family(session.sandbox.pid))))
+            timers[-1].start()
         return session
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pool._ready, "take_empty", taken)
-        yield found
-    timers[0].join()
+        yield timers
+    for timer in timers:
+        timer.join()
 
 
 def test_a_slow_load_on_a_busy_machine_fails_no_check(impatient: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,10 @@ from sandbox.kernel.process_tree import family
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from tests.sandbox.scoring import BOTH, LENGTH, kinds, line, score
 
 pytestmark = pytest.mark.sandbox
-BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
 
-_LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
 _ODD = """
 import os, time
 
@@ -52,22 +51,9 @@ async def grade(thread):
 """
 
 
-def line(completion: object, **more: Any) -> bytes:
-    return json.dumps({"completion": completion, **more}).encode()
-
-
-def score(pool: Pool, source: GraderSource, lines: list[bytes], first_index: int = 0) -> list[Outcome]:
-    with pool.grading(source) as grading:
-        return grading.score(b"\n".join(lines), first_index, "g@1")
-
-
-def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
-    return [outcome.error.kind if outcome.error else outcome.score for outcome in outcomes]
-
-
 @BOTH
 def test_a_sandbox_that_cannot_fork_blames_nobody(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pool.grading(GraderSource(_LENGTH, isolation)) as grading:
+    with pool.grading(GraderSource(LENGTH, isolation)) as grading:
         with monkeypatch.context() as patched:
             patched.setattr(pool.settings, "processes", -1)  # the supervisor and the template are all
             with pytest.raises(InfrastructureError, match=r"could not start a process .*temporarily unavailable"):
@@ -79,7 +65,7 @@ def test_a_sandbox_that_cannot_fork_blames_nobody(isolation: Any, pool: Pool, mo
 def test_a_body_whose_threads_take_all_is_to_blame(isolation: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool.settings, "processes", 0)  # room for the supervisor, the template and one more
     threads = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-    assert kinds(score(pool, GraderSource(threads + _LENGTH, isolation), [line("one")])) == ["crash"]
+    assert kinds(score(pool, GraderSource(threads + LENGTH, isolation), [line("one")])) == ["crash"]
 
 
 @BOTH
@@ -202,8 +188,7 @@ async def grade(thread):
 @pytest.mark.parametrize("way", ["exit", "kill", "orphan", "fork", "files"])
 def test_what_a_completion_does_after_its_score_costs_no_other_its_score(way: str, pool: Pool) -> None:
     """With batch isolation, another completion is graded in that process then, and would have a final `crash`."""
-    with pool.grading(GraderSource(_ENDS_LATER, "batch")) as grading:
-        outcomes = grading.score(b"\n".join([line("ok"), line(way), *[line("ok")] * 6]), 0, "g@1")
+    outcomes = score(pool, GraderSource(_ENDS_LATER, "batch"), [line("ok"), line(way), *[line("ok")] * 6])
     assert kinds(outcomes)[:1] + kinds(outcomes)[2:] == [1.0] * 7
 
 
@@ -242,7 +227,7 @@ async def grade(thread):
 
 def test_a_grader_that_lets_no_process_start_is_a_crash_at_once(pool: Pool) -> None:
     body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
-    began, source = time.monotonic(), GraderSource(body + _LENGTH, "batch", timeout_s=20.0)
+    began, source = time.monotonic(), GraderSource(body + LENGTH, "batch", timeout_s=20.0)
     assert kinds(score(pool, source, [line("a"), line("b")])) == ["crash", "crash"]
     assert time.monotonic() - began < 20
 
@@ -299,7 +284,7 @@ def _killing(grading: Grading, times: int) -> Iterator[list[int]]:
 
 
 def test_a_sandbox_that_is_killed_before_a_chunk_is_replaced(pool: Pool) -> None:
-    with pool.grading(GraderSource(_LENGTH)) as grading:
+    with pool.grading(GraderSource(LENGTH)) as grading:
         killed = grading.session.sandbox
         os.kill(killed.pid, signal.SIGKILL)
         assert kinds(grading.score(line("abc"), 0, "g@1")) == [3.0]
@@ -491,53 +476,14 @@ async def grade(thread):
     assert [(outcome.score, outcome.stdout) for outcome in outcomes] == [(1.0, "OWN\nerror\n")] * 2
 
 
-@pytest.mark.parametrize("kind", ["ALRM ITIMER_REAL", "VTALRM ITIMER_VIRTUAL", "PROF ITIMER_PROF"])
-def test_an_alarm_that_one_completion_leaves_is_raised_in_no_other(kind: str, pool: Pool) -> None:
-    name, timer = kind.split()
-    source = f"""
-import signal, time
-def late(*_):
-    raise TimeoutError
-signal.signal(signal.SIG{name}, late)
-async def grade(thread):
-    if thread.completion() == "leaves":
-        signal.setitimer(signal.{timer}, 0.02)
-    else:
-        end = time.thread_time() + 0.05
-        while time.thread_time() < end:
-            sum(range(10_000))
-    return 1.0
-"""
-    assert kinds(score(pool, GraderSource(source, "batch"), [line("leaves"), line("waits")])) == [1.0, 1.0]
-
-
-def test_a_precision_that_one_completion_sets_is_of_it_alone(pool: Pool) -> None:
-    source = """
-from decimal import Decimal, getcontext
-async def grade(thread):
-    if thread.completion() == "sets":
-        getcontext().prec = 3
-    return float(1 / Decimal(3))
-"""
-    outcomes = score(pool, GraderSource(source, "batch"), [line("a"), line("sets"), line("b")])
-    assert kinds(outcomes) == [1 / 3, 0.333, 1 / 3]
-
-
 @BOTH
 def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
     lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
-    outcomes = score(pool, GraderSource(_LENGTH, isolation), lines, first_index=70)
+    outcomes = score(pool, GraderSource(LENGTH, isolation), lines, first_index=70)
     bad = "bad_input"
     assert kinds(outcomes) == [1.0, bad, 2.0, bad, bad, 3.0, bad, bad, 4.0]
     assert [outcome.index for outcome in outcomes] == list(range(70, 79))
     assert all(outcome.error.message for outcome in outcomes if outcome.error)
-
-
-def test_a_small_chunk_after_a_large_one_sees_nothing_of_it(pool: Pool) -> None:
-    with pool.grading(GraderSource(_LENGTH, "batch")) as grading:
-        large = b"\n".join(line("x" * 1000) for _ in range(1000))
-        assert kinds(grading.score(large, 0, "g@1")) == [1000.0] * 1000
-        assert kinds(grading.score(line("ab"), 1000, "g@1")) == [2.0]
 
 
 @BOTH
@@ -563,7 +509,7 @@ def test_ids_are_kept_whatever_a_thread_comes_to(isolation: Any, pool: Pool) -> 
 
 
 def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool) -> None:
-    outcomes = score(pool, GraderSource("1 / 0\n" + _LENGTH), [line("a", id="x"), line("b", id=2)], first_index=5)
+    outcomes = score(pool, GraderSource("1 / 0\n" + LENGTH), [line("a", id="x"), line("b", id=2)], first_index=5)
     assert [outcome.id for outcome in outcomes] == ["x", 2]
     assert kinds(outcomes) == ["exception", "exception"]
     assert [outcome.index for outcome in outcomes] == [5, 6]
@@ -573,19 +519,18 @@ def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool)
 def test_a_process_that_is_killed_at_each_load_is_not_the_graders_error(pool: Pool) -> None:
     """A stored version was proved valid, so something else kills it, such as the kernel's OOM killer."""
     with pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes: while it ran, the process"):
-        score(pool, GraderSource("import os\nos.kill(os.getpid(), 9)\n" + _LENGTH), [line("a")])
+        score(pool, GraderSource("import os\nos.kill(os.getpid(), 9)\n" + LENGTH), [line("a")])
 
 
 def test_no_lines_no_outcomes(pool: Pool) -> None:
-    with pool.grading(GraderSource(_LENGTH)) as grading:
-        assert grading.score(b"", 0, "g@1") == []
+    assert score(pool, GraderSource(LENGTH), []) == []
 
 
 def test_a_call_that_is_over_holds_nothing_until_garbage_is_collected(pool: Pool) -> None:
     gc.collect()
     gc.disable()
     try:
-        with pool.grading(GraderSource(_LENGTH)) as grading:
+        with pool.grading(GraderSource(LENGTH)) as grading:
             assert kinds(grading.score(line("abc"), 0, "g@1", stop=lambda done: False)) == [3.0]
             assert not [one for one in gc.get_objects() if type(one) is GradingCall]
     finally:
@@ -629,7 +574,7 @@ def test_a_grader_that_sleeps_is_stopped_at_once(isolation: Any, pool: Pool) -> 
 
 def test_a_module_body_that_sleeps_is_stopped_at_once(pool: Pool) -> None:
     began = time.monotonic()
-    with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + _LENGTH)) as grading:
+    with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + LENGTH)) as grading:
         assert grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5) == []
     assert time.monotonic() - began < 6
 
@@ -670,7 +615,7 @@ def quick_pool() -> Iterator[Pool]:
 
 def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -> None:
     """A stored version was proved valid, so a slow load means that the machine is busy."""
-    source = GraderSource("import time\ntime.sleep(1.0)\n" + _LENGTH, "batch")
+    source = GraderSource("import time\ntime.sleep(1.0)\n" + LENGTH, "batch")
     said = "could not be loaded in 2 sandboxes"
     with pytest.raises(InfrastructureError, match=said), quick_pool.grading(source) as grading:
         grading.score(line("a"), 0, "g@1")
@@ -681,7 +626,7 @@ def test_a_load_that_takes_too_long_once_is_tried_again(quick_pool: Pool) -> Non
     until = time.time() + 1.2  # as if the machine were busy at the first load only
     body = f"import time\ntime.sleep(9 if time.time() < {until - 0.3} else 0)\n"
     time.sleep(0.3)
-    assert kinds(score(quick_pool, GraderSource(body + _LENGTH, "batch"), [line("abc")])) == [3.0]
+    assert kinds(score(quick_pool, GraderSource(body + LENGTH, "batch"), [line("abc")])) == [3.0]
 
 
 def test_a_load_that_takes_too_long_in_the_middle_leaves_errors_that_may_be_retried(quick_pool: Pool) -> None:
@@ -720,7 +665,7 @@ def test_a_machine_without_descriptors_costs_no_score(pool: Pool, monkeypatch: p
 def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """If its pid 1 is stopped or the machine freezes, the graded thread is not the cause."""
     monkeypatch.setattr(session_module, "_SLACK_S", 0.1)
-    with pool.grading(GraderSource(_LENGTH, "batch", timeout_s=0.5)) as grading:
+    with pool.grading(GraderSource(LENGTH, "batch", timeout_s=0.5)) as grading:
         sandbox = grading.session.sandbox
         limits = grading.session.limits
         monkeypatch.setattr(grading.session, "limits", limits._replace(load_ms=100))
@@ -750,13 +695,13 @@ async def grade(thread):
     completion = thread.completion() or ""
     if completion == "fail":
         raise ValueError(completion)
-    return Score(0.5, reason="why", values={"length": len(completion)}) if completion else 0.25
+    return Score(0.5, reason="why", values={"länge": len(completion)}) if completion else 0.25
 """
     question = json.dumps({"messages": [{"role": "user", "content": "q"}]}).encode()
     lines = [line("four"), question, line("fail"), b"{}", line("")]
     outcomes = score(pool, GraderSource(text, isolation), lines)
     assert kinds(outcomes) == [0.5, 0.25, "exception", "bad_input", 0.25]
-    assert [outcome.values for outcome in outcomes] == [{"length": 4.0}, None, None, None, None]
+    assert [outcome.values for outcome in outcomes] == [{"länge": 4.0}, None, None, None, None]
     assert [outcome.no_completion for outcome in outcomes] == [False, True, False, False, False]
     assert outcomes[0].reason == "why"
 
@@ -765,7 +710,7 @@ async def grade(thread):
 def test_a_sandbox_is_not_used_again_after_a_defect_in_the_middle_of_a_call(
     pool: Pool, isolation: Isolation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = GraderSource(_LENGTH, isolation)
+    source = GraderSource(LENGTH, isolation)
 
     def unpack(_data: bytes) -> None:
         raise ValueError("a defect")

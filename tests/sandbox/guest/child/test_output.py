@@ -100,11 +100,6 @@ def test_what_is_kept_of_what_is_printed(source: str, kept: bytes) -> None:
     assert _told(f"{source}\ntell(output.take())\ntell(output.take())") == [repr(kept), "b''"]
 
 
-def test_each_completion_has_its_own_allowance() -> None:
-    source = "for _ in range(3):\n    print('x' * 50)\n    tell(output.take())"
-    assert _told(source) == [repr(b"x" * 10)] * 3
-
-
 def test_it_is_known_without_a_look_whether_anything_was_printed() -> None:
     source = "tell(output.may_hold())\nprint('x')\ntell(output.may_hold())\noutput.take()\ntell(output.may_hold())"
     assert _told(source) == ["False", "True", "False"]
@@ -115,11 +110,6 @@ def test_a_closed_standard_output_leaves_standard_error_open() -> None:
     source = "sys.stdout.close()\nprint('a' * 5, file=sys.stderr)\nprint('b' * 20, file=sys.__stderr__)"
     told = _told(f"{source}\ntell((output.may_hold(), output.take(), sys.stderr.fileno()))")
     assert told == [repr((True, b"aaaaa\nbbbb", 2))]
-
-
-def test_a_stream_that_somebody_has_kept_leads_where_the_others_do() -> None:
-    source = "kept = sys.stdout\noutput.lead_to(*make_pipe(), 10, False)\nprint('a', file=kept)\n"
-    assert _told(f"{source}tell((output.may_hold(), output.take()))") == [repr((True, b"a\n"))]
 
 
 def test_what_is_left_to_the_supervisor_is_bounded_and_not_taken() -> None:

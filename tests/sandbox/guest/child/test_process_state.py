@@ -1,17 +1,17 @@
 """Tests that what one completion leaves in its process, in batch isolation, costs no other its score."""
 
-import json
 from textwrap import indent
 
 import pytest
 
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool
+from tests.sandbox.scoring import line, score
 
 pytestmark = pytest.mark.sandbox
 
 _HEAD = """
-import ast, io, os, signal, sys, tempfile, threading, time
+import ast, decimal, io, os, signal, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from multiprocessing.pool import Pool, ThreadPool
@@ -24,6 +24,18 @@ def refuses(number, function, *arguments):
         function(*arguments)
     except number:
         return True
+
+def late(*_):
+    raise TimeoutError
+
+def works():
+    end = time.thread_time() + 0.05
+    while time.thread_time() < end:
+        sum(range(10_000))
+    return True
+
+for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF):
+    signal.signal(number, late)
 """
 # What a completion leaves, and what is true in the next one unless that has been left.
 LEFT = {
@@ -34,6 +46,11 @@ LEFT = {
         "threads().apply_async(int).get(1) == 0",
     ),
     "a busy process": ("processes().apply_async(time.sleep, (60,))", "processes().apply_async(int).get(1) == 0"),
+    **{
+        f"an alarm, {timer}": (f"signal.setitimer(signal.ITIMER_{timer}, 0.02)", "works()")
+        for timer in ("REAL", "VIRTUAL", "PROF")
+    },
+    "a precision": ("decimal.getcontext().prec = 3", "1 / decimal.Decimal(3) != decimal.Decimal('0.333')"),
     "another input": ("sys.stdin = io.StringIO('1')", "sys.stdin.read() == ''"),
     "descriptors": ("for _ in range(45):\n    os.dup(1)\ntime.sleep(0.001)", "os.dup(1) < 45"),
     "all descriptors": ("while not refuses(OSError, os.dup, 1):\n    pass", "tempfile.TemporaryFile()"),
@@ -67,9 +84,8 @@ def test_what_one_completion_leaves_is_there_in_no_other(
     head: str, cases: dict[str, tuple[str, str]], pool: Pool
 ) -> None:
     places = [(name, leaves) for name in cases for leaves in (False, True, False, False)]
-    lines = [json.dumps({"completion": "", "metadata": {"name": name, "leaves": leaves}}) for name, leaves in places]
-    with pool.grading(GraderSource(_source(head, cases), "batch")) as grading:
-        outcomes = grading.score("\n".join(lines).encode(), 0, "g@1")
+    lines = [line("", metadata={"name": name, "leaves": leaves}) for name, leaves in places]
+    outcomes = score(pool, GraderSource(_source(head, cases), "batch"), lines)
     failed = {
         place: outcome.error.message
         for place, outcome in zip(places, outcomes, strict=True)
@@ -90,6 +106,4 @@ async def grade(thread):
     assert KEPT[0].apply(int) == KEPT[1].apply(int) == THREADS.submit(int).result() == 0
     return os.getpid()
 """
-    with pool.grading(GraderSource(source, "batch")) as grading:
-        outcomes = grading.score(b"\n".join([b'{"completion": ""}'] * 4), 0, "g@1")
-    assert len({outcome.score for outcome in outcomes}) == 1
+    assert len({outcome.score for outcome in score(pool, GraderSource(source, "batch"), [line("")] * 4)}) == 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.records import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
+from sandbox.guest.protocol.records import RECORD, SCORED, pack_record
 
 
 @pytest.fixture
@@ -23,17 +23,6 @@ def _fill(memory: mmap.mmap, slot: int, record: bytes) -> None:
 
 
 ONE, TWO, THREE = (pack_record(SCORED, 1, score, []) for score in (1.0, 2.0, 3.0))
-OTHER = pack_record(ELSEWHERE, 0, 0.0, [])
-
-
-def test_nothing_is_read_before_it_is_filled(shared: tuple[int, mmap.mmap]) -> None:
-    descriptor, memory = shared
-    assert shared_records.read(descriptor, 0, shared_records.MOST) == b""
-    _fill(memory, 0, ONE)
-    assert shared_records.read(descriptor, 0, shared_records.MOST) == ONE
-    _fill(memory, 1, TWO)
-    assert shared_records.read(descriptor, 1, shared_records.MOST) == TWO
-    assert shared_records.read(descriptor, 0, 1) == ONE
 
 
 def test_reading_ends_at_the_first_gap(shared: tuple[int, mmap.mmap]) -> None:
@@ -68,24 +57,7 @@ def test_the_last_slot_is_one_too(shared: tuple[int, mmap.mmap]) -> None:
     assert len(memory) == shared_records.FIELDS_AT + shared_records.MOST_FIELD_BYTES
 
 
-def test_a_slot_says_that_its_record_came_another_way() -> None:
-    assert shared_records.kinds(b"") == b""
-    assert list(shared_records.kinds(ONE + OTHER + TWO)) == [SCORED, ELSEWHERE, SCORED]
-
-
 def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mmap]) -> None:
     descriptor, _ = shared
     rooms = [shared_records.make_room(descriptor, lines) for lines in (1, 100, shared_records.MOST)]
     assert 0 < rooms[0] < rooms[1] < rooms[2] == shared_records.MOST_FIELD_BYTES
-
-
-def test_fields_may_fill_the_room_and_no_more(shared: tuple[int, mmap.mmap]) -> None:
-    descriptor, _ = shared
-    room = shared_records.make_room(descriptor, 2)
-    head = RECORD.pack(1, 0.5, room, MARK | SCORED)
-    assert len(shared_records.read_records(descriptor, head, 0, room).bodies) == room
-    for start in (1, room):
-        assert shared_records.read_records(descriptor, head, start, room) == Records(b"", b"")
-    short = RECORD.pack(1, 0.5, 1, MARK | SCORED)
-    assert shared_records.read_records(descriptor, short, room, room) == Records(b"", b"")
-    assert shared_records.read_records(descriptor, short * 2, room - 1, room).heads == short

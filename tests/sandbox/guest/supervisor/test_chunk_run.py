@@ -64,6 +64,14 @@ def ends() -> Iterator[tuple[ChildHandle, socket.socket, mmap.mmap]]:
     os.close(printed_in)
 
 
+def _run(processes: _Processes, told: list[Records]) -> ChunkRun:
+    """A run of four lines."""
+    limits, sent = LIMITS._replace(timeout_ms=100), SentChunk(4, 12, None, -1)
+    run = ChunkRun(cast(GraderProcesses, processes), limits, sent, told.append, lambda: None)
+    run._records.share = 4
+    return run
+
+
 @pytest.mark.parametrize(("said", "counted"), [(b"p0000002", 2), (b"p0000001p0000003", 3), (b"d", 4), (b"", 0)])
 def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     said: bytes, counted: int, processes: _Processes, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
@@ -72,9 +80,7 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     memory[: 4 * RECORD.size] = b"".join(RECORDS)
     theirs.sendall(said)
     told: list[Records] = []
-    limits, sent = LIMITS._replace(timeout_ms=100), SentChunk(4, 12, None, -1)
-    run = ChunkRun(cast(GraderProcesses, processes), limits, sent, told.append, lambda: None)
-    run._records.share = 4
+    run = _run(processes, told)
     came_to = run._watch(child, is_new=True)
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
     assert _heads(told) == b"".join(RECORDS[:counted])
@@ -92,10 +98,7 @@ def test_a_new_child_that_leaves_has_done_something(
     child, theirs, memory = ends
     memory[: told * RECORD.size] = b"".join(RECORDS[:told])
     theirs.sendall(LEAVING)
-    run = ChunkRun(
-        cast(GraderProcesses, processes), LIMITS, SentChunk(4, 12, None, -1), list[Records]().append, lambda: None
-    )
-    run._records.share = 4
+    run = _run(processes, [])
     came_to = run._watch(child, is_new)
     assert (came_to is False) == (told > 0 or not is_new)
     assert run._records.passed_on == told
