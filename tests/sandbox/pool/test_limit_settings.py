@@ -10,6 +10,7 @@ from sandbox.backends.docker.policy import Container
 from sandbox.grader_source import GraderSource
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
+from tests.sandbox.scoring import line, score
 
 _SOURCE = """
 import threading, time
@@ -45,49 +46,36 @@ def raised() -> Iterator[Pool]:
 
 
 def _scored(pool: Pool, completion: str) -> Outcome:
-    with pool.grading(GraderSource(_SOURCE, "completion")) as grading:
-        (outcome,) = grading.score(b'{"completion": "%b"}' % completion.encode(), 0, "g@1")
-    return outcome
+    return score(pool, GraderSource(_SOURCE, "completion"), [line(completion)])[0]
 
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
-    ("fits", "too_much", "told"),
+    ("is_raised", "fits", "too_much", "told"),
     [
-        ("threads 32", "threads 33", "can't start new thread. A grader has at most 32 processes and threads"),
-        ("files 900", "files 1025", "more than 1024 files in /tmp"),
+        (False, "threads 32", "threads 33", "can't start new thread. A grader has at most 32 processes and threads"),
+        (True, "threads 40", "threads 41", "can't start new thread. A grader has at most 40 processes and threads"),
+        (False, "files 900", "files 1025", "more than 1024 files in /tmp"),
+        (True, "files 1025", "files 2001", "more than 2000 files in /tmp"),
     ],
 )
 def test_what_exceeds_a_limit_of_a_sandbox_is_told_with_it(
-    fits: str, too_much: str, told: str, pool: Pool, raised: Pool
+    is_raised: bool, fits: str, too_much: str, told: str, pool: Pool, raised: Pool
 ) -> None:
-    assert _scored(pool, fits).score == 1.0
-    error = _scored(pool, too_much).error
-    assert error is not None
-    assert told in error.message
-    assert _scored(raised, too_much).score == 1.0
-
-
-@pytest.mark.sandbox
-def test_a_raised_limit_of_processes_is_a_limit_too(raised: Pool) -> None:
-    assert _scored(raised, "threads 40").score == 1.0
-    error = _scored(raised, "threads 41").error
-    assert error is not None
-    assert "at most 40 processes and threads" in error.message
+    limited = raised if is_raised else pool
+    assert _scored(limited, fits).score == 1.0
+    assert told in str(_scored(limited, too_much).error)
 
 
 @pytest.mark.sandbox
 def test_a_thread_is_nested_as_deep_as_the_setting_says(pool: Pool, raised: Pool) -> None:
     def errors(of: Pool, *levels: int) -> list[str]:
-        lines = [
-            b'{"completion": "reason 1", "metadata": {"a": %b%b}}\n' % (b"[" * (each - 2), b"]" * (each - 2))
-            for each in levels
-        ]
-        with of.grading(GraderSource(_SOURCE)) as grading:
-            return [one.error.message if one.error else "" for one in grading.score(b"".join(lines), 0, "g@1")]
+        lines = [b'{"completion": "reason 1", "metadata": {"a": %b1%b}}' % (b"[" * n, b"]" * n) for n in levels]
+        return [one.error.message if one.error else "" for one in score(of, GraderSource(_SOURCE), lines)]
 
-    assert errors(pool, 64, 65) == ["", "the line is nested more than 64 levels deep"]
-    assert errors(raised, 201, 202) == ["", "the line is nested more than 201 levels deep"]
+    # The thread and its metadata are two of the levels.
+    assert errors(pool, 62, 63) == ["", "the line is nested more than 64 levels deep"]
+    assert errors(raised, 199, 200) == ["", "the line is nested more than 201 levels deep"]
 
 
 @pytest.mark.sandbox

@@ -119,17 +119,11 @@ def test_sandboxes_work_at_once(pool: Pool) -> None:
     assert lending.seconds < 5.0  # one after the other takes 6
 
 
-def test_a_short_call_has_one_sandbox(pool: Pool) -> None:
+@pytest.mark.parametrize(("count", "seconds"), [(100, 0.0), (12, 0.125)], ids=["short", "nearly over"])
+def test_a_call_that_is_soon_over_has_one_sandbox(pool: Pool, count: int, seconds: float) -> None:
     lending = Lending(pool)
-    found = lending.score([line(number, 0.0) for number in range(100)])
-    assert [score for _, _, score, _ in found] == [float(number) for number in range(100)]
-    assert len(lending.lent) == 1
-
-
-def test_a_call_that_is_nearly_over_stays_in_one_sandbox(pool: Pool) -> None:
-    lending = Lending(pool)
-    found = lending.score([line(number, 0.125) for number in range(12)])
-    assert len(found) == 12
+    found = lending.score([line(number, seconds) for number in range(count)])
+    assert [score for _, _, score, _ in found] == [float(number) for number in range(count)]
     assert len(lending.lent) == 1
 
 

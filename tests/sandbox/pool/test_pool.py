@@ -1,19 +1,17 @@
 """Tests that a pool keeps, limits and ends sandboxes by its settings, and that no state passes between batches."""
 
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 
-from gradebox.schemas import Isolation
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
 from sandbox.errors import Busy, InfrastructureError, StillRunning
 from sandbox.grader_source import GraderSource
@@ -24,22 +22,18 @@ from sandbox.pool.counts import ENDS
 from sandbox.pool.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from tests.processes import runs
+from tests.sandbox.scoring import BOTH, kinds, line, score
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
 
-_LINE = b'{"completion": "abc"}'
-_LEAVES_THINGS = """
-import os, threading, time
-
-SEEN = []
+_LINE = line("abc")
+_LEAVES_A_THREAD = """
+import threading, time
 
 async def grade(thread):
-    found = len(os.listdir("/tmp")) + len(SEEN) + threading.active_count() - 1
-    open("/tmp/left", "w").write("x")
-    SEEN.append(thread)
     threading.Thread(target=time.sleep, args=(60,)).start()
-    return found
+    return 1.0
 """
 
 _COUNTS_IN_A_FILE = """
@@ -119,24 +113,16 @@ def test_empty_sandboxes_are_started_ahead_of_need() -> None:
         eventually(lambda: len(backend.started) == 3, 8.0)  # another replaces it
 
 
-def test_a_loaded_grader_is_used_again(pool: Pool) -> None:
-    first = grade(pool, source(0.125))
-    other = grade(pool, source(0.375))
-    again = grade(pool, source(0.125))
-    assert first == again
-    assert (first[0], other[0]) == (0.125, 0.375)
-    assert first[1] != other[1]
-
-
 def test_other_limits_are_another_sandbox(pool: Pool) -> None:
     text = source(0.625).text
     pids = {grade(pool, GraderSource(text, timeout_s=timeout_s))[1] for timeout_s in (1.0, 2.0)}
     assert len(pids) == 2
 
 
-def test_the_grader_that_was_used_longest_ago_is_closed_first() -> None:
+def test_a_loaded_grader_is_used_again_and_the_one_that_was_used_longest_ago_is_closed_first() -> None:
     with counted(loaded_sandboxes=2) as (backend, pool):
         one, two = grade(pool, source(1)), grade(pool, source(2))
+        assert (one[0], two[0], one[1] != two[1]) == (1.0, 2.0, True)
         assert grade(pool, source(1)) == one
         three = grade(pool, source(3))
         eventually(lambda: sorted(backend.alive()) == sorted([one[1], three[1]]), 8.0)
@@ -154,20 +140,20 @@ def test_a_grader_that_nobody_uses_is_closed() -> None:
 
 
 def test_no_more_sandboxes_than_allowed() -> None:
-    late: list[float | None] = []
-    with counted(most_sandboxes=2) as (backend, pool):
-        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(3, "three"))[0]))
-        with pool.grading(source(1, "one")) as one:
-            with pool.grading(source(2, "two")) as two:
-                assert pid_of(one) != pid_of(two)
-                waiting.start()
-                time.sleep(0.5)
-                assert late == []
-                assert len(backend.started) == 2
-            waiting.join()  # an idle grader makes room
-            assert late == [3.0]
-            assert len(backend.alive()) == 2
-            assert one.score(_LINE, 0, "g@1")[0].score == 1.0
+    with (
+        ThreadPoolExecutor(1) as threads,
+        counted(most_sandboxes=2) as (backend, pool),
+        pool.grading(source(1, "one")) as one,
+    ):
+        with pool.grading(source(2, "two")) as two:
+            assert pid_of(one) != pid_of(two)
+            waiting = threads.submit(grade, pool, source(3, "three"))
+            time.sleep(0.5)
+            assert not waiting.done()
+            assert len(backend.started) == 2
+        assert waiting.result()[0] == 3.0  # an idle grader makes room
+        assert len(backend.alive()) == 2
+        assert one.score(_LINE, 0, "g@1")[0].score == 1.0
 
 
 def test_eight_threads_at_once() -> None:
@@ -185,8 +171,7 @@ def test_an_empty_sandbox_is_made_up_for_when_nobody_grades() -> None:
             grading.score(_LINE, 0, "g@1")
             assert len(backend.started) == 1
             eventually(lambda: len(backend.started) == 2, 2.0)  # but is not delayed forever
-        with pool.grading(source(2)) as grading:
-            grading.score(_LINE, 0, "g@1")
+        grade(pool, source(2))
         eventually(lambda: len(backend.started) == 3, 8.0)
 
 
@@ -200,7 +185,7 @@ def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
 
 def test_closing_leaves_no_process() -> None:
     with counted(warm_sandboxes=2) as (backend, pool):
-        grade(pool, GraderSource(_LEAVES_THINGS, "batch"))
+        grade(pool, GraderSource(_LEAVES_A_THREAD, "batch"))
         grade(pool, source(1))
         eventually(lambda: len(backend.alive()) == 4, 8.0)
     eventually(lambda: backend.alive() == [], 20.0)
@@ -220,7 +205,7 @@ def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm:
         assert told(pool, "sandbox_starts_failed") >= 1
         backend.broken = None
         eventually(lambda: pool.trouble() is None, 8.0)  # also without a request for a sandbox
-        assert _grades(pool)
+        assert grade(pool, source(1))[0] == 1.0
 
 
 def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
@@ -257,8 +242,8 @@ def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.Monke
 
     with counted(most_sandboxes=1) as (_, pool):
         monkeypatch.setattr(BubblewrapSandbox, "end", fails)
-        with pool.grading(GraderSource(_COUNTS_IN_A_FILE, "completion")) as grading:  # each completion ends a sandbox
-            assert [one.score for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")] == [1.0, 1.0]
+        each_ends_one = GraderSource(_COUNTS_IN_A_FILE, "completion")
+        assert kinds(score(pool, each_ends_one, [_LINE] * 2)) == [1.0, 1.0]
         assert grade(pool, source(2))[0] == 2.0
         monkeypatch.undo()
         assert told(pool, "sandbox_ends_failed") >= 2
@@ -288,24 +273,15 @@ def test_a_killed_sandbox_keeps_its_place_until_it_has_exited(monkeypatch: pytes
         assert grade(pool, source(2))[0] == 2.0
 
 
-def _grades(pool: Pool) -> bool:
-    with suppress(InfrastructureError):
-        return grade(pool, source(1))[0] == 1.0
-    return False
-
-
 def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
     settings = SandboxSettings(warm_sandboxes=1)
     with open_pool(settings) as pool:
-        for completions in (b"1", b"2"):
-            with pool.grading(source(1)) as grading:
-                assert grading.score(b'{"completion": "%s"}' % completions, 0, "g@1")[0].score == 1.0
-        with pool.grading(source(1)) as grading, suppress(KeyError):
+        assert [grade(pool, source(1))[0] for _ in range(2)] == [1.0, 1.0]
+        with pool.grading(source(1)), suppress(KeyError):
             raise KeyError
         pool.prove(GraderSource("not python", "auto", 5.0, 256))
         for _ in range(2):
-            with pool.grading(GraderSource(_COUNTS_IN_A_FILE)) as grading:
-                grading.score(_LINE, 0, "g@1")
+            grade(pool, GraderSource(_COUNTS_IN_A_FILE))
     assert [told(pool, "pool_loads", result=result) for result in ("miss", "hit")] == [4, 1]
     assert [told(pool, "sandboxes_ended", why=why) for why in ("refused", "tainted")] == [1, 1]
     assert told(pool, "sandboxes_started") == sum(told(pool, "sandboxes_ended", why=why) for why in ENDS)
@@ -313,17 +289,11 @@ def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
     assert pool.alive == 0
 
 
-@pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_what_a_batch_wrote_into_files_of_the_body_is_not_found_by_the_next(isolation: Isolation, pool: Pool) -> None:
+@BOTH
+def test_what_a_batch_wrote_into_files_of_the_body_is_not_found_by_the_next(isolation: Any, pool: Pool) -> None:
     grader = GraderSource(_COUNTS_IN_A_FILE, isolation)
-    told = []
-    for _ in range(3):
-        with pool.grading(grader) as grading:
-            told.append(
-                [(one.score, one.error and one.error.kind) for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")]
-            )
-    assert told[0] == told[1] == told[2]
-    assert told[0] == [(1.0, None), (2.0 if isolation == "batch" else 1.0, None)]
+    expected = [1.0, 2.0 if isolation == "batch" else 1.0]
+    assert [kinds(score(pool, grader, [_LINE] * 2)) for _ in range(3)] == [expected] * 3
 
 
 # Objects that a module body may leave open. `used` returns the number of its uses.
@@ -392,31 +362,27 @@ def used():
 }
 
 
+@BOTH
 @pytest.mark.parametrize("left", _LEFT_OPEN)
-def test_what_a_module_body_leaves_open_joins_no_completions_and_no_batches(left: str, pool: Pool) -> None:
-    text = f"{_LEFT_OPEN[left]}\nasync def grade(thread):\n    return float(used())\n"
-    for isolation, expected in (("completion", [1.0, 1.0, 1.0]), ("batch", [1.0, 2.0, 3.0])):
-        grader = GraderSource(text, cast(Isolation, isolation))
-        for _ in range(2):
-            with pool.grading(grader) as grading:
-                assert [one.score for one in grading.score(_LINE + b"\n" + _LINE + b"\n" + _LINE, 0, "g@1")] == expected
+def test_what_a_module_body_leaves_open_joins_no_completions_and_no_batches(
+    left: str, isolation: Any, pool: Pool
+) -> None:
+    grader = GraderSource(f"{_LEFT_OPEN[left]}\nasync def grade(thread):\n    return float(used())\n", isolation)
+    expected = [1.0, 2.0, 3.0] if isolation == "batch" else [1.0] * 3
+    assert [kinds(score(pool, grader, [_LINE] * 3)) for _ in range(2)] == [expected] * 2
 
 
 def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) -> None:
-    report = pool.prove(
-        GraderSource(f"{_LEFT_OPEN['a pipe']}\nasync def grade(thread):\n    return 1.0\n", "completion")
-    )
+    report = pool.prove(GraderSource(_LEFT_OPEN["a pipe"] + source(1.0).text, "completion"))
     assert report.valid
     assert any("runs anew for each completion" in warning for warning in report.warnings)
 
 
-@pytest.mark.parametrize("isolation", ["batch", "completion"])
-def test_output_up_to_the_largest_limit_is_kept(isolation: Isolation, pool: Pool) -> None:
+@BOTH
+def test_output_up_to_the_largest_limit_is_kept(isolation: Any, pool: Pool) -> None:
     text = f"async def grade(thread):\n    print('x' * {MAX_STDOUT_BYTES}, end='')\n    return 1.0\n"
     grader = GraderSource(text, isolation, stdout_bytes=MAX_STDOUT_BYTES)
-    count = 500 if isolation == "batch" else 50
-    with pool.grading(grader) as grading:
-        outcomes = grading.score(b"\n".join([_LINE] * count), 0, "g@1")
+    outcomes = score(pool, grader, [_LINE] * (500 if isolation == "batch" else 50))
     assert {len(outcome.stdout or "") for outcome in outcomes} == {MAX_STDOUT_BYTES}
 
 
@@ -440,11 +406,9 @@ async def grade(thread):
 @pytest.mark.parametrize("body", ["", "import tempfile\nkept = tempfile.TemporaryFile()"])
 def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool: Pool) -> None:
     """A second template would be a copy of the supervisor, which has read all completions of the chunk."""
-    completions = ["look", "kill", "look", "look", "xq7vz9"]
-    payload = b"\n".join(json.dumps({"completion": one}).encode() for one in completions)
+    lines = [*map(line, ("look", "kill", "look", "look", "xq7vz9"))]
     before = [told(pool, "sandboxes_ended", why=why) for why in ("tainted", "crash")]
-    with pool.grading(GraderSource(body + _SEARCHES, "completion")) as grading:
-        outcomes = grading.score(payload, 0, "g@1")
+    outcomes = score(pool, GraderSource(body + _SEARCHES, "completion"), lines)
     assert [one.score for one in outcomes[:4]] == [0.0, None, 0.0, 0.0]
     assert outcomes[4].score != 0.0  # it finds its own text
     killed = outcomes[1].error
@@ -465,9 +429,7 @@ def test_loaded_sandboxes_that_died_while_nobody_used_them_cost_no_score(pool: P
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: not any(map(runs, pids)))
-    with pool.grading(source(0.5, "dies")) as grading:
-        [outcome] = grading.score(_LINE, 0, "g@1")
-    assert outcome.score == 0.5, outcome
+    assert kinds(score(pool, source(0.5, "dies"), [_LINE])) == [0.5]
 
 
 _KILLS = "import os, signal\nasync def grade(thread):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0.5\n"
@@ -475,10 +437,7 @@ _KILLS = "import os, signal\nasync def grade(thread):\n    os.kill(os.getppid(),
 
 def test_a_completion_that_kills_what_loaded_the_grader_has_no_score_however_fast_it_is(pool: Pool) -> None:
     """Its record arrives about when the death does: a score that depended on the moment would be a different number."""
-    for _ in range(3):
-        with pool.grading(GraderSource(_KILLS, "completion")) as grading:
-            [outcome] = grading.score(_LINE, 0, "g@1")
-        assert outcome.error is not None and outcome.error.kind == "crash"
+    assert [kinds(score(pool, GraderSource(_KILLS, "completion"), [_LINE])) for _ in range(3)] == [["crash"]] * 3
 
 
 _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return {}.0\n"
@@ -488,52 +447,40 @@ def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> 
     """Slow calls of one project hold half of the sandboxes. Its calls that wait too long fail with the reason."""
     monkeypatch.setattr(pool_module, "WAIT_S", 2.0)
     over = threading.Event()
-    ends: list[str] = []
 
     def hold(number: int) -> None:
         sleeps = GraderSource(_SLEEPS.format(number), timeout_s=60.0, project="slow")
-        try:
-            with pool.grading(sleeps) as grading:
-                grading.score(_LINE, 0, "slow@1", stop=lambda _: over.is_set())
-        except Busy as busy:
-            assert busy.is_own
-            ends.append(str(busy))
+        with pool.grading(sleeps) as grading:
+            grading.score(_LINE, 0, "slow@1", stop=lambda _: over.is_set())
 
-    with counted(most_sandboxes=4, warm_sandboxes=1) as (_, pool):
-        slow = [threading.Thread(target=hold, args=(number,)) for number in range(4)]
-        for thread in slow:
-            thread.start()
+    with ThreadPoolExecutor(4) as threads, counted(most_sandboxes=4, warm_sandboxes=1) as (_, pool):
+        slow = [threads.submit(hold, number) for number in range(4)]
         eventually(lambda: pool._shares._held == {"slow": 2})
         for number in range(3):
             began = time.monotonic()
             assert grade(pool, source(number, f"other{number}"))[0] == float(number)
             assert time.monotonic() - began < 20
-        eventually(lambda: len(ends) == 2)
-        assert "this project has had all 2 sandboxes" in ends[0]
+        eventually(lambda: sum(call.done() for call in slow) == 2)
         over.set()
-        for thread in slow:
-            thread.join(3)
-        assert not any(thread.is_alive() for thread in slow)
+        assert not wait(slow, 3).not_done
+        refused = [error for call in slow if (error := call.exception())]
+        assert [isinstance(error, Busy) and error.is_own for error in refused] == [True, True]
+        assert "this project has had all 2 sandboxes" in str(refused[0])
         assert pool._shares._held == {}
 
 
 def test_who_waits_for_a_sandbox_is_told_when_the_pool_closes() -> None:
-    told: list[str] = []
-
-    def wait() -> None:
-        try:
-            grade(pool, source(2))
-        except InfrastructureError as error:
-            told.append(str(error))
-
-    waiting = threading.Thread(target=wait)
-    with counted(most_sandboxes=1) as (_, pool), pool.grading(source(1)) as grading:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        counted(most_sandboxes=1) as (_, pool),
+        pool.grading(source(1)) as grading,
+        pytest.raises(InfrastructureError, match=r"^the service is stopping$"),
+    ):
         assert pid_of(grading)
-        waiting.start()
+        waiting = threads.submit(grade, pool, source(2))
         time.sleep(0.3)
         pool.close()
-        waiting.join(2)
-    assert told == ["the service is stopping"]
+        waiting.result(2)
 
 
 def test_idle_graders_leave_memory_to_those_in_use() -> None:
@@ -552,15 +499,12 @@ def test_idle_graders_leave_memory_to_those_in_use() -> None:
 
 
 def test_graders_in_use_share_the_memory() -> None:
-    late: list[float | None] = []
-    with counted(sandboxes_memory_mb=1000) as (_, pool):
-        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(2))[0]))
+    with ThreadPoolExecutor(1) as threads, counted(sandboxes_memory_mb=1000) as (_, pool):
         with pool.grading(source(1)) as one:
             assert pid_of(one)
-            waiting.start()
+            waiting = threads.submit(grade, pool, source(2))
             time.sleep(0.5)
-            assert late == []  # 2 x 304 MiB is more than half
-            with pool.grading(GraderSource(source(3).text, project="other")) as other:
+            assert not waiting.done()  # 2 x 304 MiB is more than half
+            with pool.grading(source(3, "other")) as other:
                 assert pid_of(other)
-        waiting.join()
-    assert late == [2.0]
+        assert waiting.result()[0] == 2.0
