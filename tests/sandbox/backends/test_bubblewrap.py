@@ -22,11 +22,11 @@ from sandbox import image
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, bwrap_run, zygote
 from sandbox.backends.bubblewrap.bwrap_run import BwrapRun
 from sandbox.backends.bubblewrap.first_process import FirstProcess
-from sandbox.errors import InfrastructureError, StillRunning
+from sandbox.errors import InfrastructureError, IsolationUnavailable, StillRunning
 from sandbox.grader_source import GraderSource
 from sandbox.grading.channel import Ended
 from sandbox.grading.session import Session
-from sandbox.kernel import seccomp
+from sandbox.kernel import memory_monitor, seccomp
 from sandbox.kernel.cgroups import Cgroup, Cgroups
 from sandbox.pool.pool import Pool
 from sandbox.settings import SandboxSettings
@@ -378,13 +378,8 @@ sys.stdin.read()
 
 
 def test_a_service_that_is_killed_leaves_neither_the_zygote_nor_a_sandbox() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", _OPENS],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-    ) as process:
+    command = [sys.executable, "-c", _OPENS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         assert process.stdout is not None
         pids = [*map(int, process.stdout.readline().split())]
         assert len(pids) == 2
@@ -539,8 +534,7 @@ def test_one_that_does_not_exit_keeps_what_it_has(forking: Bubblewrap, monkeypat
 
 def test_nothing_is_left_to_be_buried() -> None:
     """If the service is pid 1 of a container, no other process reaps orphans."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    subprocess.run([sys.executable, "-c", _BURIES], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", _BURIES], cwd=_ROOT, check=True, timeout=60)
 
 
 _BURIES = """
@@ -724,6 +718,13 @@ def _open_here() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     return min(now() for _ in range(5))
+
+
+def test_without_control_groups_a_kernel_must_list_children(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Cgroups, "find", lambda: None)
+    monkeypatch.setattr(memory_monitor, "_CHILDREN", tmp_path / "children")
+    with pytest.raises(IsolationUnavailable, match="CONFIG_PROC_CHILDREN"):
+        Bubblewrap(SandboxSettings())
 
 
 def test_where_there_can_be_no_zygote_each_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from sandbox.grading.session import Session
 from sandbox.kernel import hard_limits
 from sandbox.shared_folders import Seen
 from tests.backends import backend_of, settings_for
-from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.contract.conftest import TOGETHER, Grader, started
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.sandbox
@@ -100,21 +100,15 @@ def test_the_engine_is_told_of_every_layer(made: Docker, sandbox: DockerSandbox)
     told = made.client.inspect_container(sandbox.name)
     host, config = told["HostConfig"], told["Config"]
     assert told["Name"].startswith("/gradebox-")
-    assert host["NetworkMode"] == "none"
-    assert host["ReadonlyRootfs"] is True
-    assert host["CapDrop"] == ["ALL"]
-    assert not host["CapAdd"]
-    assert host["Privileged"] is False
+    layers = {"NetworkMode": "none", "ReadonlyRootfs": True, "CapDrop": ["ALL"], "Privileged": False}
+    layers |= {"IpcMode": "none", "PidMode": ""}
+    assert {name: host[name] for name in layers} == layers
+    assert not host["CapAdd"] and not host["Devices"] and not host["Binds"]
     assert host["Memory"] == host["MemorySwap"] > 0
     assert 0 < host["PidsLimit"] < 100
-    assert host["IpcMode"] == "none"
-    assert host["PidMode"] == ""
-    assert not host["Devices"]
-    assert not host["Binds"]
     assert "no-new-privileges" in host["SecurityOpt"]
     assert host["LogConfig"]["Type"] == "none"
-    assert [mount["Destination"] for mount in told["Mounts"]] == ["/run/gradebox"]
-    assert [mount["RW"] for mount in told["Mounts"]] == [False]
+    assert [(mount["Destination"], mount["RW"]) for mount in told["Mounts"]] == [("/run/gradebox", False)]
     assert int(config["User"].partition(":")[0]) >= 1000
     assert config["Hostname"] == "sandbox"
     assert config["Labels"]["gradebox"] == "1"
@@ -146,8 +140,7 @@ def test_the_kernel_is_told_of_it_too(sandbox: DockerSandbox) -> None:
 def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_container(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = Docker(settings_for("docker"))
-    try:
+    with contextlib.closing(Docker(settings_for("docker"))) as made:
         sandbox = made.start()
         with monkeypatch.context() as away:
             away.setattr(made, "client", APIClient("unix:///nothing-is-here", version="1.41"))
@@ -158,8 +151,6 @@ def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_conta
         assert not made._not_removed
         assert not made._user_ids._taken
         assert not made._uids
-    finally:
-        made.close()
 
 
 def test_a_container_that_an_engine_made_too_late_is_removed_before_the_next_start(
@@ -202,13 +193,9 @@ def test_an_engine_that_hangs_is_waited_for_once_however_many_containers_are_to_
 
 
 def test_users_differ(made: Docker) -> None:
-    sandboxes = [made.start() for _ in range(3)]
-    try:
-        users = {Path(f"/proc/{one.pid}").stat().st_uid for one in sandboxes}
-        assert len(users) == 3
-    finally:
-        for one in sandboxes:
-            one.end()
+    with started(made) as one, started(made) as two, started(made) as three:
+        users = {Path(f"/proc/{session.sandbox.pid}").stat().st_uid for session in (one, two, three)}
+    assert len(users) == 3
 
 
 _KILLED = """
@@ -249,8 +236,6 @@ _KILLED_GRADING = """
 import os, signal, sys, threading
 from sandbox.backends.docker import Docker
 from sandbox.grading.session import Session
-from sandbox.kernel import hard_limits
-from sandbox.shared_folders import Seen
 from tests.backends import settings_for
 from tests.sandbox.contract.conftest import Grader
 session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())
@@ -298,6 +283,14 @@ def repository(made: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         made.client.remove_image(tag, force=True)
 
 
+@pytest.fixture
+def built(tmp_path: Path) -> image.Image:
+    """A small image, for tests that run nothing in it."""
+    for name in ("python-now", "guest-now"):
+        (tmp_path / name / "usr").mkdir(parents=True)
+    return image.Image(tmp_path / "python-now", tmp_path / "guest-now")
+
+
 def test_an_image_that_somebody_removed_is_imported_again(repository: str, made: Docker) -> None:
     with contextlib.closing(Docker(settings_for("docker"))) as other:
         other.start().end()
@@ -309,11 +302,8 @@ def test_an_image_that_somebody_removed_is_imported_again(repository: str, made:
 
 
 def test_images_of_earlier_versions_go(
-    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, built: image.Image
 ) -> None:
-    built = image.Image(tmp_path / "python-now", tmp_path / "guest-now")
-    for folder in (built.root, built.guest):
-        (folder / "usr").mkdir(parents=True)
     earlier = image.Image(built.root.with_name("python-earlier"), built.guest)
     earlier_name = images.name_of(earlier)
     images.ensure(made.client, built)
@@ -328,11 +318,8 @@ def test_images_of_earlier_versions_go(
 
 
 def test_an_image_that_lost_its_name_to_a_second_import_goes_too(
-    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch, built: image.Image
 ) -> None:
-    built = image.Image(tmp_path / "python-now", tmp_path / "guest-now")
-    for folder in (built.root, built.guest):
-        (folder / "usr").mkdir(parents=True)
     name = images.ensure(made.client, built)
     (first,) = made.client.images(repository, quiet=True)
     (built.root / "usr" / "other").touch()
@@ -372,12 +359,9 @@ def test_where_no_socket_can_be_mounted_the_stream_is_used(made: Docker, monkeyp
     other = Docker(settings_for("docker", docker_channel="auto"))
     with contextlib.closing(other):
         for _ in range(2):
-            sandbox = other.start()
-            try:
-                assert not sandbox.takes_descriptors
-                Session(sandbox).await_ready()
-            finally:
-                sandbox.end()
+            with started(other) as session:
+                assert not session.sandbox.takes_descriptors
+                session.await_ready()
         began = time.monotonic()
         again = other.start()
         assert not again.takes_descriptors
@@ -399,28 +383,14 @@ def test_a_socket_that_failed_once_is_tried_again(made: Docker, monkeypatch: pyt
 
 def test_where_control_groups_are_not_seen_the_engine_is_asked(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "of_process", lambda _: None)
-    sandbox = made.start()
-    session = Session(sandbox)
-    try:
-        grader = Grader(session).load(memory_mb=64, timeout_s=20.0)
-        told = made.client.inspect_container(sandbox.name)["HostConfig"]
-        assert told["Memory"] == told["MemorySwap"] == (64 + 48) << 20
+    with started(made) as session:
+        grader = Grader(session).load(memory_mb=96, timeout_s=20.0)
+        assert isinstance(session.sandbox, DockerSandbox)
+        told = made.client.inspect_container(session.sandbox.name)["HostConfig"]
+        assert told["Memory"] == told["MemorySwap"] == (96 + 48) << 20
         assert not session.sandbox.ran_out_of_memory()
-        grader.score(_TOGETHER)
+        grader.score(TOGETHER)
         assert session.sandbox.ran_out_of_memory()
-    finally:
-        session.end()
-
-
-_TOGETHER = """
-import os, time
-for number in range(4):
-    if not os.fork():
-        held = bytearray(50 << 20)
-        for at in range(0, len(held), 4096): held[at] = 1
-        time.sleep(9)
-os.wait()
-"""
 
 
 def test_nobody_else_can_come_in_the_guests_place(tmp_path: Path) -> None:

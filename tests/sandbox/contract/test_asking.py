@@ -62,34 +62,24 @@ def answer(run: Outcome | Asked, *texts: str) -> list[Any]:
     return [[hashlib.sha256(r).hexdigest(), reply] for r, reply in zip(run.requests, replies, strict=True)]
 
 
-@pytest.fixture
-def asking(session: Session) -> Asking:
-    return Asking(session)
-
-
-def test_what_is_asked_comes_out_and_answers_go_in(asking: Asking) -> None:
-    runs = asking.step("pass", "pass")
-    assert [asked(run) for run in runs] == [["Is it so? 0"], ["Is it so? 1"]]
-    scored = asking.step("pass", "pass", answers=[answer(runs[0], "0.25"), answer(runs[1], "0.75")])
-    assert [run.score for run in scored if isinstance(run, Outcome)] == [0.25, 0.75]
-
-
-def test_large_asks_go_out_as_far_as_a_record_holds(asking: Asking) -> None:
+def test_large_asks_go_out_as_far_as_a_record_holds(session: Session) -> None:
     code = """
 async def many():
     import asyncio
     await asyncio.gather(*(judge.chat(f"{n}" + "x" * 250_000) for n in range(50)))
 coroutine = many()
 """
-    (run,) = asking.step(code)
+    (run,) = Asking(session).step(code)
     assert isinstance(run, Asked), run
     assert 0 < len(run.requests) < 50
     assert sum(map(len, run.requests)) <= MAX_REQUESTS
 
 
-def test_answers_that_a_run_does_not_ask_for_are_an_error(asking: Asking) -> None:
+def test_answers_that_a_run_does_not_ask_for_are_an_error(session: Session) -> None:
     """The answers are those of another completion, or the grader is not deterministic. Neither gives a score."""
+    asking = Asking(session)
     (run,) = asking.step("pass")
+    assert asked(run) == ["Is it so? 0"]
     stray = [["00" * 32, {"reply": {"text": "1.0", "finish_reason": "", "usage": {}}}]]
     (outcome,) = asking.step("pass", answers=[answer(run, "1.0") + stray])
     assert isinstance(outcome, Outcome)

@@ -42,7 +42,7 @@ def test_one_that_made_itself_ready_meanwhile_says_nothing_and_serves(isolation:
     assert [outcome.score for outcome in grader.score("answer = 1", "answer = 2")] == [1.0, 1.0]
 
 
-def test_its_end_kills_everything_inside(backend: Watched) -> None:
+def test_its_end_kills_everything_inside_and_may_come_twice(backend: Watched) -> None:
     with started(backend) as session:
         Grader(session).load(timeout_s=60.0)
         ending = threading.Timer(0.5, session.sandbox.end)
@@ -50,13 +50,6 @@ def test_its_end_kills_everything_inside(backend: Watched) -> None:
         with pytest.raises(Ended):
             list(session.grade(json.dumps({"completion": _STUBBORN}).encode(), 1))
         ending.join()
-    eventually(lambda: backend.left() == [], 8.0)
-
-
-def test_it_may_be_ended_twice(backend: Watched) -> None:
-    sandbox = backend.start()
-    sandbox.end()
-    sandbox.end()
     eventually(lambda: backend.left() == [], 8.0)
 
 

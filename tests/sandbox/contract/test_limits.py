@@ -10,22 +10,11 @@ from gradebox.schemas import Isolation
 from sandbox.grading.channel import Ended
 from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
 from tests.backends import STARTED
-from tests.sandbox.contract.conftest import Grader, Loads
+from tests.sandbox.contract.conftest import TOGETHER, Grader, Loads
 
 pytestmark = pytest.mark.sandbox
 VARIANTS = STARTED
 
-# Each process stays within its limit; together they exceed the sandbox's.
-_TOGETHER = """
-import mmap, os, time
-for number in range(4):
-    if not os.fork():
-        held = bytearray(60 << 20)
-        for at in range(0, len(held), 4096): held[at] = 1
-        time.sleep(30)
-        os._exit(0)
-os.wait()
-"""
 _ALONE = "held = []\nwhile True: held.append(bytearray(1 << 20))\n"
 _FULL = """
 answer = 0
@@ -53,7 +42,7 @@ def test_processes_that_want_too_much_memory_together(loads: Loads) -> None:
     grader = loads(memory_mb=96, timeout_s=20.0)
     started = time.monotonic()
     with suppress(Ended):
-        grader.score("", _TOGETHER, "")
+        grader.score("", TOGETHER, "")
     assert grader.session.sandbox.ran_out_of_memory()
     assert time.monotonic() - started < 10
 
