@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -50,17 +49,18 @@ _OTHERS = {
 }
 
 
-def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sandbox.doctor", *arguments]
+def doctor(*arguments: str, within: tuple[str, ...] = (), **environment: Any) -> subprocess.CompletedProcess[str]:
+    """Runs the doctor, as the last arguments of another command if there is one."""
+    command = [*within, sys.executable, "-m", "sandbox.doctor", *arguments]
     environment = {**os.environ, "COLUMNS": "160", **environment}
     return subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, env=environment, timeout=120)
 
 
-def layers_of(backend: str, **more: Any) -> dict[str, dict[str, Any]]:
+def layers_of(backend: str, is_safe: bool = True, **more: Any) -> dict[str, dict[str, Any]]:
     done = doctor("--json", GRADEBOX_BACKEND=backend, **more)
     told = json.loads(done.stdout)
     assert list(told["backends"]) == [backend]
-    assert done.returncode == (0 if told["safe"] else 1)
+    assert (told["safe"], done.returncode) == (is_safe, 0 if is_safe else 1)
     return {layer["name"]: layer for layer in told["backends"][backend]}
 
 
@@ -85,7 +85,7 @@ def test_one_backend_that_is_safe_is_enough(tmp_path: Path) -> None:
 
 
 def test_without_bubblewrap_or_docker_it_says_how_to_get_them(tmp_path: Path) -> None:
-    nothing = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/nowhere.sock"}
+    nothing: dict[str, Any] = {"PATH": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/nowhere.sock"}
     done = doctor(**nothing)
     assert done.returncode == 1
     assert "Not safe: the service refuses to start here." in done.stdout
@@ -97,18 +97,8 @@ def test_without_bubblewrap_or_docker_it_says_how_to_get_them(tmp_path: Path) ->
 
 
 def test_namespaces_that_are_off_are_found_and_the_switch_is_named() -> None:
-    off = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
-    command = shlex.join([sys.executable, "-m", "sandbox.doctor", "--json"])
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", off + command],
-        capture_output=True,
-        text=True,
-        cwd=_ROOT,
-        env={**os.environ, "GRADEBOX_BACKEND": "bubblewrap"},
-        timeout=60,
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    layers = {layer["name"]: layer for layer in json.loads(done.stdout)["backends"]["bubblewrap"]}
+    off = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$0" "$@"'
+    layers = layers_of("bubblewrap", False, within=("unshare", "--user", "--map-root-user", "sh", "-c", off))
     assert not layers["user namespaces"]["in_force"]
     assert "sysctl -w user.max_user_namespaces" in layers["user namespaces"]["fix"]
     assert not layers["a sandbox, and a grader in it"]["in_force"]
