@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
 from gradebox.schemas import Role
+from sandbox.pool.fair_shares import Shares
 from sandbox.pool.pool import Pool
 from storage.settings import StorageSettings
 from storage.spool.spool import Spool
@@ -138,6 +140,19 @@ def answer_of(response: httpx.Response, status: int = 200) -> Any:
     """Checks the status, and returns the JSON of the body, if there is any."""
     assert response.status_code == status, response.text
     return response.json() if response.content else None
+
+
+def comes_early(shares: Shares, places: int, ask: Callable[[], httpx.Response]) -> bool:
+    """Whether an answer, which must be a success, comes before the default project gives so many places back."""
+    for _ in range(places):
+        shares.ask("default", bool)
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(ask)
+        time.sleep(0.2)
+        is_early = asked.done()
+        shares.leave("default", places)
+        asked.result().raise_for_status()
+    return is_early
 
 
 def create(client: httpx.Client, key: str = "exact", source: str = GOOD) -> None:

@@ -1,13 +1,10 @@
 """Tests that grading calls end when the client leaves or time is over, and leave room for other projects."""
 
 import json
-import os
-import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -24,7 +21,7 @@ from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from storage.spool.spool import Spool
 from storage.store import Store
-from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
+from tests.api.conftest import GOOD, PROJECT, Service, problem, serving
 from tests.api.http.test_websocket import request
 from tests.waiting import eventually
 
@@ -224,33 +221,3 @@ def test_who_uses_up_the_own_share_is_told_so(
 def test_clients_that_go_while_they_wait_for_a_place_leave_no_trace(service: Service, secret: str) -> None:
     with slow_calls(service, secret, 20):
         eventually(lambda: len(service.services._grading.shares._waiting.get("default", ())) == 4)
-
-
-@pytest.mark.usefixtures("slow")
-def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service, client: httpx.Client) -> None:
-    create(client, "naps", "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
-    pool = service.services.pool
-    pids: list[int] = []
-    started = pool._ready.take_empty
-
-    def taken(*args: Any) -> Any:
-        session = started(*args)
-        pids.append(session.sandbox.pid)
-        return session
-
-    def kill() -> None:
-        with suppress(IndexError):
-            os.kill(pids[0], signal.SIGKILL)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(pool._ready, "take_empty", taken)
-        pool_idle = [*pool._ready._idle]
-        assert pool_idle
-        for session in pool_idle:  # so that the call takes a new sandbox
-            os.kill(session.sandbox.pid, signal.SIGKILL)
-        killing = threading.Timer(0.7, kill)
-        killing.start()
-        answer = client.post(f"{PROJECT}/graders/naps/score", json={"threads": [{"completion": "4"}] * 8})
-        killing.join()
-    assert len(pids) > 1  # and a third one, if the call takes so long that two share the rest
-    assert [one["score"] for one in answer.json()["outcomes"]] == [1.0] * 8

@@ -13,7 +13,7 @@ from api.access import strangers
 from api.access.failed_keys import network_of
 from api.access.strangers import Strangers
 from tests.api.conftest import PROJECT, Service, problem
-from tests.api.http.test_bounded_protocol import connected, rest
+from tests.api.http.test_bounded_protocol import answered, connected
 from tests.api.http.test_websocket import websocket_head
 
 A_SECOND = 20
@@ -112,9 +112,7 @@ def problem_of_stranger(answer: httpx.Response) -> None:
 
 def test_websockets_wait_and_go_too(service: Service, few: Strangers) -> None:
     few._turns[network_of("127.0.0.1")] = time.monotonic() + 60
-    with connected(service) as connection:
-        connection.sendall(websocket_head("gbx_a_b"))
-        answer = rest(connection)
+    answer = answered(service, websocket_head("gbx_a_b"))
     assert answer.startswith(b"HTTP/1.1 429") and b"too many requests without a valid API key" in answer
 
 

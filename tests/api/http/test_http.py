@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.access.test_auth import LINES
 from tests.api.conftest import PROJECT, Service, create, problem
-from tests.api.http.test_bounded_protocol import connected, rest
+from tests.api.http.test_bounded_protocol import answered, connected
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json", "/docs", f"{PROJECT}/graders", "/v1/keys"])
@@ -126,6 +126,4 @@ def test_what_comes_of_a_refused_request_is_bounded(service: Service) -> None:
 
 
 def test_a_refused_head_is_answered_before_the_connection_ends(service: Service) -> None:
-    with connected(service) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * 500_000)
-        assert rest(connection).startswith(b"HTTP/1.1 431")
+    assert answered(service, b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * 500_000).startswith(b"HTTP/1.1 431")

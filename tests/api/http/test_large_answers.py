@@ -15,7 +15,7 @@ from fastapi import Request
 from api.access.callers import WaitingClient
 from api.http.large_answers import AT_ONCE, LargeAnswers
 from api.http.problems import ProblemError
-from tests.api.conftest import PROJECT, Service, problem
+from tests.api.conftest import PROJECT, Service, comes_early, problem
 from tests.api.http.test_bounded_protocol import connected
 from tests.api.http.test_websocket import request
 from tests.storage.making import SOURCE, proved
@@ -69,16 +69,8 @@ def test_others_are_served_while_one_asks_for_many(service: Service, secret: str
 def test_what_may_be_long_is_made_in_the_turns_of_its_project(
     path: str, service: Service, client: httpx.Client
 ) -> None:
-    turns, places = service.services.large_answers._threads.shares, AT_ONCE // 2
-    for _ in range(places):
-        turns.ask("default", bool)
-    with ThreadPoolExecutor(1) as threads:
-        asked = threads.submit(client.get, path)
-        time.sleep(0.2)
-        is_early = asked.done()
-        turns.leave("default", places)
-        assert asked.result().is_success
-    assert not is_early
+    turns = service.services.large_answers._threads.shares
+    assert not comes_early(turns, AT_ONCE // 2, lambda: client.get(path))
 
 
 def test_a_project_that_does_not_read_gets_no_more(
@@ -106,18 +98,21 @@ def test_a_project_that_does_not_read_gets_no_more(
     eventually(lambda: not unread.held)  # what closed connections did not read
 
 
-def test_a_stream_waits_while_its_project_does_not_read() -> None:
+def test_a_stream_waits_while_its_project_does_not_read_and_its_first_block_for_nothing() -> None:
     answers = LargeAnswers(128 * MIB)
     asked = Request({"type": "http", "state": {"tenant": "one"}})
 
     async def read() -> None:
-        stream = answers.stream(asked, iter([b"first", b"second"]))
-        assert await anext(stream) == b"first"
+        answers.unread.count(129 * MIB, "other")  # no further block is made
+        stream = answers.stream(asked, iter([b"second", b"third"]), b"first")
+        assert [await anext(stream), await anext(stream)] == [b"first", b""]
+        answers.unread.count(-64 * MIB, "other")
+        assert await anext(stream) == b"second"
+        answers.unread.count(-65 * MIB, "other")
         answers.unread.count(65 * MIB, "one")
         assert await anext(stream) == b""
         answers.unread.count(-65 * MIB, "one")
-        answers.unread.count(65 * MIB, "other")
-        assert [block async for block in stream] == [b"second"]
+        assert [block async for block in stream] == [b"third"]
 
     asyncio.run(read())
 
@@ -149,20 +144,6 @@ def test_what_is_read_is_counted_no_more(service: Service, client: httpx.Client,
             while connection.recv(65_536):
                 pass
         assert not unread.unread.held
-
-
-def test_a_first_block_waits_for_no_turn() -> None:
-    answers = LargeAnswers(128 * MIB)
-    asked = Request({"type": "http", "state": {"tenant": "one"}})
-
-    async def read() -> None:
-        answers.unread.count(129 * MIB, "other")  # no further block is made
-        stream = answers.stream(asked, iter([b"second"]), b"first")
-        assert [await anext(stream), await anext(stream)] == [b"first", b""]
-        answers.unread.count(-129 * MIB, "other")
-        assert [block async for block in stream] == [b"second"]
-
-    asyncio.run(read())
 
 
 def test_threads_that_nobody_reads_take_bounded_memory(

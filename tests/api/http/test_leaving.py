@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
-from tests.api.http.test_bounded_protocol import connected, rest
+from tests.api.http.test_bounded_protocol import answered, connected, rest
 from tests.api.http.test_websocket import CLOSE, TEXT, asked, frame, received, request, speaking, websocket_head
 from tests.waiting import eventually
 
@@ -85,10 +85,8 @@ def test_text_that_is_no_utf_8_ends_a_websocket(service: Service, secret: str, d
     "more", ["X-Any: \xff\r\n", "Sec-WebSocket-Protocol: \xff,,\r\n", "Sec-WebSocket-Key: \xff\xfe\r\n"]
 )
 def test_a_websockets_head_that_is_no_ascii_is_refused(service: Service, secret: str, more: str) -> None:
-    with connected(service) as connection:
-        connection.sendall(websocket_head(secret, more=more))
-        answer = rest(connection)
-        assert answer.startswith(b"HTTP/1.1 400") and b"urn:gradebox:problem:invalid-request" in answer, answer
+    answer = answered(service, websocket_head(secret, more=more))
+    assert answer.startswith(b"HTTP/1.1 400") and b"urn:gradebox:problem:invalid-request" in answer, answer
 
 
 def test_frames_before_the_handshake_is_answered(service: Service, secret: str) -> None:

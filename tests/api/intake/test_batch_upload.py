@@ -23,7 +23,7 @@ from storage.batch_plan import NO_TERMS
 from storage.models.spending import Budget
 from storage.uploads import Upload
 from tests.api.access.test_auth import LINES
-from tests.api.conftest import PROJECT, Service, answer_of, create, problem
+from tests.api.conftest import PROJECT, Service, answer_of, comes_early, create, problem
 from tests.storage.making import wanted
 
 _BODY = b'{"completion": "4"}\n'
@@ -82,16 +82,7 @@ def test_all_graders_of_a_project_are_read_in_a_place_that_projects_share(
 ) -> None:
     """A grader may ask all others, and its batch or its limits depend on all of these."""
     create(client)
-    shares, places = service.services.reading.shares, READS_AT_ONCE // 2
-    for _ in range(places):
-        shares.ask("default", bool)
-    with ThreadPoolExecutor(1) as other:
-        asked = other.submit(ask, client)
-        time.sleep(0.2)
-        is_early = asked.done()
-        shares.leave("default", places)
-        asked.result().raise_for_status()
-    assert not is_early
+    assert not comes_early(service.services.reading.shares, READS_AT_ONCE // 2, lambda: ask(client))
 
 
 def test_a_batch_that_gets_no_place_is_told_what_they_are(
@@ -140,9 +131,8 @@ def test_the_models_that_graders_ask_through_others_are_found_in_little_memory(s
 
 def test_graders_of_a_body_are_parsed_only_if_they_are_short(client: httpx.Client) -> None:
     body = b'{"graders":[%b],"threads":[{"completion":"4"}]}' % b",".join([b'{"key":"exact"}'] * 10_000)
-    said = problem(
-        client.post(f"{PROJECT}/batches", content=body, headers={"Content-Type": "application/json"}), 413, "too-large"
-    )
+    answer = client.post(f"{PROJECT}/batches", content=body, headers={"Content-Type": "application/json"})
+    said = problem(answer, 413, "too-large")
     assert said == "`graders` is 160001 bytes long, and may have 65536: name at most 16"
 
 
@@ -152,9 +142,6 @@ def test_long_names_in_a_body_are_not_sent_back(client: httpx.Client) -> None:
         answer = client.post(f"{PROJECT}/batches", json=body)
         assert answer.status_code in (413, 422)
         assert len(answer.content) < 1000
-
-
-_LINES = {"Content-Type": "application/x-ndjson"}
 
 
 @pytest.mark.sandbox
@@ -167,16 +154,16 @@ def test_a_batch_has_as_many_threads_bytes_and_graders_as_the_settings_say(
     graders = [{"key": f"g{number}"} for number in range(17)]
     names = "&".join(f"grader={one['key']}" for one in graders)
     both = {"graders": graders, "threads": [{}]}
-    for answer in (client.post(url, json=both), client.post(f"{url}?{names}", content=_BODY, headers=_LINES)):
+    for answer in (client.post(url, json=both), client.post(f"{url}?{names}", content=_BODY, headers=LINES)):
         assert "names 17 graders, and at most 16" in problem(answer, 422, "invalid-request")
     monkeypatch.setattr(settings, "batch_graders", 17)
     made = answer_of(client.post(url, json=both), 202)
     assert len(made["graders"]) == 17
 
-    three = answer_of(client.post(f"{url}?grader=g1", content=_BODY * 3, headers=_LINES), 202)["id"]
+    three = answer_of(client.post(f"{url}?grader=g1", content=_BODY * 3, headers=LINES), 202)["id"]
     monkeypatch.setattr(settings, "batch_threads", 2)
     for answer, said in (
-        (client.post(f"{url}?grader=g1", content=_BODY * 3, headers=_LINES), "a batch has at most 2 threads"),
+        (client.post(f"{url}?grader=g1", content=_BODY * 3, headers=LINES), "a batch has at most 2 threads"),
         (client.post(url, json={"graders": graders[:1], "threads": [{}] * 3}), "one request takes at most 2"),
         (client.post(url, json={"graders": graders[:1], "threads_of": three}), "a batch has at most 2 threads"),
     ):
@@ -184,7 +171,7 @@ def test_a_batch_has_as_many_threads_bytes_and_graders_as_the_settings_say(
     monkeypatch.setattr(settings, "batch_mb", 1)
     long = b'{"completion": "%b"}\n' % (b"4" * (1 << 20))
     for content in (long, (part for part in (long[:99], long[99:]))):
-        answer = client.post(f"{url}?grader=g1", content=content, headers=_LINES)
+        answer = client.post(f"{url}?grader=g1", content=content, headers=LINES)
         assert "longer than 1048576 bytes: send the rest as another batch" in problem(answer, 413, "too-large")
 
 

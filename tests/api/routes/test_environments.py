@@ -20,7 +20,7 @@ from sandbox.environments import PYTHON
 from storage import redis_keys
 from storage.environments.environment_builds import Made
 from storage.janitor import Janitor
-from tests.api.conftest import PROJECT, Service, answer_of, create, problem
+from tests.api.conftest import PROJECT, Service, answer_of, comes_early, create, problem
 from tests.wheels import zip_of
 from worker.environments.data_zip import check as checked
 from worker.environments.settings import EnvironmentSettings
@@ -69,16 +69,8 @@ def test_an_update_takes_a_place_that_projects_share(client: httpx.Client, servi
     claim = service.store.builds.claim()
     assert claim is not None
     service.store.builds.fail(claim, "no wheels")
-    shares, places = service.services.reading.shares, READS_AT_ONCE // 2
-    for _ in range(places):
-        shares.ask("default", bool)
-    with ThreadPoolExecutor(1) as other:
-        asked = other.submit(client.put, f"{PATH}/math", json={"packages": ["numpy"]})
-        time.sleep(0.2)
-        is_early = asked.done()
-        shares.leave("default", places)
-        answer_of(asked.result(), 202)
-    assert not is_early
+    update = partial(client.put, f"{PATH}/math", json={"packages": ["numpy"]})
+    assert not comes_early(service.services.reading.shares, READS_AT_ONCE // 2, update)
 
 
 @pytest.mark.usefixtures("on")
