@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -17,14 +18,16 @@ from playwright.sync_api import Page, Route, expect
 from examples.model_server import ModelServer
 from gradebox import Client
 from gradebox.outcome import Outcome
-from gradebox.schemas import AwaitedServer, Batch, BatchGrader
+from gradebox.schemas import AwaitedServer
 from storage.spool import lost_files
 from storage.statistics.summary import NOT_MADE
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished
 from tests.api.routes.conftest import here
 from tests.api.routes.test_asking import register, server
 from tests.earlier_outcomes import in_earlier_form
+from tests.gradebox.making import batch as running
 from tests.ui.conftest import Faults, fits_phone
+from tests.waiting import eventually
 from ui.batches import pace
 from ui.templates import rendered
 
@@ -92,6 +95,13 @@ def scored(client: httpx.Client, count: int, key: str = "mixed", source: str = M
     batch = submit(client, count, key, source)
     finished(client, batch)
     return batch
+
+
+def of_threads(client: httpx.Client, key: str, threads: list[Any]) -> str:
+    """A finished batch of these threads."""
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": key}], "threads": threads}).json()["id"]
+    finished(client, batch)
+    return str(batch)
 
 
 def rows(page: Page) -> list[str]:
@@ -222,8 +232,7 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     bar = page.locator("progress")
     expect(bar).to_be_visible()
     began = bar.get_attribute("value")
-    page.wait_for_timeout(4500)
-    assert float(bar.get_attribute("value") or 0) > float(began or 0)
+    eventually(lambda: float(bar.get_attribute("value") or 0) > float(began or 0))
     expect(page.locator("dl.facts")).to_contain_text(re.compile("scored[1-9]"))  # without a reload
     expect(page.locator("svg.histogram a[href]")).to_have_count(0)  # nothing is filtered yet
     fits_phone(page, "batch-running")
@@ -352,8 +361,7 @@ def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> No
         {"id": "e", "completion": HOSTILE, "metadata": {"bad": True}},
         {"turns": HOSTILE, "id": HOSTILE},
     ]
-    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "hostile"}], "threads": threads}).json()["id"]
-    finished(client, batch)
+    batch = of_threads(client, "hostile", threads)
     page.goto(f"{BATCHES}/{batch}")
     expect(page.locator("tr[data-row]")).to_have_count(3)
     expect(page.locator("tr[data-row] td").nth(3)).to_have_text(HOSTILE)
@@ -372,8 +380,7 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
     create(client, "says", source)
     said = ["=1+1", "+1", "-1", "@x", "\n=1", "\uff1d1", 'plain, with "quotes"\nand a line', "ü"]
     threads = [{"id": one, "completion": one} for one in said]
-    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "says"}], "threads": threads}).json()["id"]
-    finished(client, batch)
+    batch = of_threads(client, "says", threads)
     answer = browse.get(f"{BATCHES}/{batch}/outcomes.csv")
     assert f'filename="{batch}.csv"' in answer.headers["content-disposition"]
     table = list(csv.DictReader(io.StringIO(answer.text)))
@@ -383,16 +390,7 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
     assert [json.loads(line)["reason"] for line in lines] == said
 
 
-def test_a_download_has_the_scores_of_a_group(browse: httpx.Client, client: httpx.Client) -> None:
-    create(client, "lengths", f"{GROUP_HEAD}    return [len(one.completion()) for one in threads]\n")
-    group = {"prompt": "?", "completions": ["a", "bcd"]}
-    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "lengths"}], "threads": [group]}).json()["id"]
-    finished(client, batch)
-    (row,) = csv.DictReader(io.StringIO(browse.get(f"{BATCHES}/{batch}/outcomes.csv").text))
-    assert (row["score"], row["scores"]) == ("2.0", "[1.0, 3.0]")
-
-
-def test_outcomes_of_groups_that_an_earlier_checkout_wrote_mean_the_same(
+def test_outcomes_of_groups_are_downloaded_with_their_scores_and_those_that_an_earlier_checkout_wrote_mean_the_same(
     browse: httpx.Client, client: httpx.Client, service: Service, secret: str
 ) -> None:
     create(client, "judged", GROUPS)
@@ -409,6 +407,8 @@ def test_outcomes_of_groups_that_an_earlier_checkout_wrote_mean_the_same(
     with Client(service.url, secret) as users:
         handle = users.batches.get(batch)
         before = seen()
+        table = csv.DictReader(io.StringIO(str(before[0])))
+        assert ("lengths@1", "1.5", "[1.0, 2.0]") in [(row["grader"], row["score"], row["scores"]) for row in table]
         sent = {"source": GROUPS, "samples": json.dumps(groups[0]), "isolation": "auto"}
         tested = browse.post("/ui/projects/default/check", data=sent).text
         for page in (str(before[1]), tested):
@@ -489,26 +489,13 @@ def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) 
 
 def test_a_batch_that_waits_has_no_time_left() -> None:
     started = datetime.now(UTC) - timedelta(seconds=10)
-    batch = Batch(
-        id="b1",
-        project="default",
-        state="running",
-        graders=[BatchGrader(key="polite", version=1)],
-        threads=600,
-        total=600,
-        done=301,
-        scored=301,
-        errors={},
-        created_at=started,
-        started_at=started,
-    )
-    values = {"visit": SimpleNamespace(project="default"), "grader": "polite@1", "summary": None}
+    batch = running(301, total=600).model_copy(update={"created_at": started, "started_at": started})
+    values = {"visit": SimpleNamespace(project="default"), "grader": "exact-match@1", "summary": None}
     shown = rendered("_progress.html", batch=batch, pace=pace(batch), **values).decode()
     assert "301 of 600 outcomes, 30.1 a second, 10 s left" in shown
     slow = batch.model_copy(update={"total": 600_001})
-    assert (
-        "30.1 a second, 5 h 32 min left" in rendered("_progress.html", batch=slow, pace=pace(slow), **values).decode()
-    )
+    shown = rendered("_progress.html", batch=slow, pace=pace(slow), **values).decode()
+    assert "30.1 a second, 5 h 32 min left" in shown
     server = AwaitedServer(asked="model:judge", kind="unreachable", seconds=40)
     waiting = batch.model_copy(update={"waits_for": [server]})
     shown = rendered("_progress.html", batch=waiting, pace=pace(waiting), **values).decode()
@@ -518,11 +505,8 @@ def test_a_batch_that_waits_has_no_time_left() -> None:
 
 def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, client: httpx.Client) -> None:
     create(client, "mixed", MIXED)
-    threads = b"".join(b'{"id": "t%d", "completion": "%d"}\n' % (n // 2, n) for n in range(20))
-    sent = [client.post(f"{PROJECT}/batches?grader=mixed", content=threads, headers=LINES) for _ in range(2)]
-    batch, again = (answer.json()["id"] for answer in sent)
-    for each in (batch, again):
-        finished(client, each)
+    threads = [{"id": f"t{n // 2}", "completion": str(n)} for n in range(20)]
+    batch, again = (of_threads(client, "mixed", threads) for _ in range(2))
     compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}").text
     assert "4 are scored by neither." in compared
     assert "<td>mixed@1 (first)</td>" in compared  # both sides have the same grader
@@ -540,14 +524,7 @@ def test_rows_that_are_left_out_of_numbers_are_counted(browse: httpx.Client, cli
 
 def test_batches_of_other_threads_are_not_compared(browse: httpx.Client, client: httpx.Client) -> None:
     create(client, "exact")
-    a, b = (
-        client.post(
-            f"{PROJECT}/batches", json={"graders": [{"key": "exact"}], "threads": [{"id": name, "completion": "4"}]}
-        ).json()["id"]
-        for name in ("x", "y")
-    )
-    finished(client, a)
-    finished(client, b)
+    a, b = (of_threads(client, "exact", [{"id": name, "completion": "4"}]) for name in ("x", "y"))
     shown = browse.get(f"/ui/projects/default/compare?a={a}&b={b}").text
     assert f"Nothing is compared: the rows of batch {a} have other ids than those of {b}" in shown
     for claim in ("The mean of the second", "0 the same", "flipped"):

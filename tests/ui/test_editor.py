@@ -34,6 +34,13 @@ def write(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
+def save(page: Page, text: str, said: str) -> None:
+    """Types at the end of the source, and saves it."""
+    write(page, text)
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text(said)
+
+
 def open_new(page: Page, client: httpx.Client) -> None:
     """Opens a new grader that passes the checks."""
     create(client)
@@ -85,9 +92,7 @@ def test_a_grader_is_written_mended_and_saved(page: Page, client: httpx.Client) 
     expect(page.locator("#report tbody tr")).to_have_count(2)  # the samples are kept
     kept = client.get(f"{PROJECT}/graders/has-answer").json()
     assert (kept["version"], kept["test_threads"]) == (1, 2)
-    write(page, "# again\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    save(page, "# again\n", "Saved: version 2")
     page.keyboard.press("Control+Enter")
     expect(page.locator("#report th").nth(2)).to_have_text("version 2")
     fits_phone(page, "editor")
@@ -127,9 +132,7 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(page.locator("#kept")).to_have_text("Saved: version 3")
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
     assert source == GOOD + "# mine\n"
-    write(page, "# and on\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 4")
+    save(page, "# and on\n", "Saved: version 4")
     assert page.evaluate("Object.keys(localStorage)") == []
     write(page, "# given up\n")
     client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# theirs again\n"}).raise_for_status()
@@ -137,9 +140,7 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     page.click("#discard")
     assert source_of(page) == GOOD + "# theirs again\n"
     assert page.evaluate("Object.keys(localStorage)") == []
-    write(page, "# on theirs\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 6")
+    save(page, "# on theirs\n", "Saved: version 6")
 
 
 def test_samples_stored_during_a_proof_stay(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
@@ -184,9 +185,7 @@ def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client
     page.reload()
     expect(page.locator("#report")).to_contain_text("old")
     store(theirs)
-    write(page, "# two\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    save(page, "# two\n", "Saved: version 2")
     assert client.get(f"{PROJECT}/graders/exact/threads").content.strip() == theirs
     replace(page, "samples", mine.decode())
     page.click("#keep")
@@ -210,9 +209,7 @@ def test_samples_that_somebody_else_stores_stay(page: Page, client: httpx.Client
 
 def test_a_save_that_fails_is_not_called_saved(page: Page, client: httpx.Client) -> None:
     open_new(page, client)
-    write(page, "# two\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    save(page, "# two\n", "Saved: version 2")
     client.delete(f"{PROJECT}/graders/exact").raise_for_status()
     write(page, "# three\n")
     page.keyboard.press("Control+s")
@@ -296,9 +293,7 @@ def test_a_session_that_ends_costs_no_draft(page: Page, service: Service, client
     replace(page, "samples", typed["samples"])
     page.reload()
     expect(page.locator("#draft")).to_be_visible()
-    write(page, "# kept\n")
-    page.keyboard.press("Control+s")
-    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    save(page, "# kept\n", "Saved: version 2")
     assert page.evaluate("Object.keys(localStorage)") == []
     page.reload()
     expect(page.locator("#draft")).not_to_be_visible()
@@ -343,7 +338,6 @@ def test_who_may_not_save_is_told_why(page: Page, client: httpx.Client) -> None:
     page.goto(f"{GRADERS}/exact")
     expect(page.locator(".notice").nth(1)).to_contain_text("your API key has the role score")
     assert page.locator("#keep").count() == 0
-    client.patch(f"{PROJECT}/graders/exact", json={"locked": True}).raise_for_status()
 
 
 def test_who_may_only_read_is_asked_for_nothing(page: Page, client: httpx.Client) -> None:
