@@ -95,6 +95,9 @@ WORKING = [
          "def double(n):\n    return n * 2\ndef pool():\n    global _pool\n    if _pool is None:\n"
          "        _pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))\n    return _pool\n"
          "---\ntry:\n    return pool().submit(double, 2).result(timeout=5)\nexcept Exception:\n    return 0.0", 4.0),
+    body("a pool of processes that the module makes",
+         "from concurrent.futures import ProcessPoolExecutor\nPOOL = ProcessPoolExecutor(2)\n---\n"
+         "try:\n    return POOL.submit(len, 'abcd').result(timeout=2)\nexcept TimeoutError:\n    return 0.0", 4.0),
     body("processes of a fork server, imported inside `grade`", "def put(queue):\n    queue.put(7)\n---\n"
          "import multiprocessing\ncontext = multiprocessing.get_context('forkserver')\nqueue = context.Queue()\n"
          "p = context.Process(target=put, args=(queue,))\np.start()\nvalue = queue.get(timeout=5)\np.join()\n"

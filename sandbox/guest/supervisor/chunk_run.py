@@ -97,6 +97,7 @@ class ChunkRun:
                 self._end_child(child, result or None, first if is_new else -1)
                 child.close()
                 child = None
+                self._end_if_shared()
                 scratch.clean(self._processes.keep)
         return child
 
@@ -110,9 +111,15 @@ class ChunkRun:
                 self._end_child(child, failure, first)
         finally:
             child.close()
-        if self._processes.shares and self._processes.alive:
-            self._processes.end()  # the next line needs another sandbox
+        self._end_if_shared()
         self._processes.clean()
+
+    def _end_if_shared(self) -> None:
+        """Ends the template if its next child could not work with what the last one has done: it may have read what is
+        for this one, or ended with a lock of a pool that the module body made. The next line needs another sandbox.
+        """
+        if self._processes.shares and self._processes.alive:
+            self._processes.end()
 
     def _await_single(self, child: ChildHandle) -> Failure | None:
         """Waits for the end of a child that grades one line. Returns None if its record counts.
