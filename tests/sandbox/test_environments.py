@@ -229,6 +229,17 @@ async def grade(thread):
 
 
 @pytest.mark.sandbox
+def test_numpy_can_be_imported_without_putenv(small_pool: Pool, archives: Archives) -> None:
+    """LiveCodeBench's check takes `os.putenv` away before it runs a completion, whose first lines import numpy. Where
+    a trainer had imported it before, that works; here each completion scored 0.0.
+    """
+    numpy = "import os\nif 'OPENBLAS_MAIN_FREE' not in os.environ:\n    os.putenv('OPENBLAS_MAIN_FREE', '1')\n"
+    source = "import os\nos.putenv = None\n\nasync def grade(thread):\n    import numpy\n    return 1.0\n"
+    sha256 = archives.add({**FILES, "numpy.py": numpy})
+    assert score(small_pool, GraderSource(source, environment=sha256)) == 1.0
+
+
+@pytest.mark.sandbox
 def test_packages_among_its_data_can_be_imported(small_pool: Pool, archives: Archives) -> None:
     """IFEval's checks import langdetect, which has no wheel, at the top of their module."""
     text = """

@@ -25,5 +25,7 @@ def allow() -> None:
         os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk searches both
     for name in _ONE_THREAD:
         os.environ[name] = "1"
+    # Where it is not set, numpy sets it by `os.putenv`, which graders replace by None before they run a completion.
+    os.environ["OPENBLAS_MAIN_FREE"] = "1"
     # torch makes this folder. One that the module body leaves in /tmp would cost a new sandbox for each completion.
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
