@@ -415,9 +415,15 @@ class _Following:
 
     def _follow_annotations(self, names: Names) -> None:
         """Takes the names in annotations, if possible, because dataclasses evaluate some annotations."""
-        todo = [names, *(statement.names for statement in self.closure.taken)]
-        for name in sorted({name for each in todo for name in each.annotations}):
-            self._try([Need(name, "an annotation")])
+        tried = set[str]()
+        while True:  # what was taken may have annotations, too
+            reached = [names, *(statement.names for statement in self.closure.taken)]
+            todo = {name for each in reached for name in each.annotations} - tried
+            if not todo:
+                return
+            for name in sorted(todo):
+                self._try([Need(name, "an annotation")])
+            tried |= todo
 
     def _try(self, needs: Iterable[Need]) -> None:
         """Takes what is needed, or nothing of it if a part cannot be uploaded."""

@@ -407,16 +407,21 @@ def test_future_imports_come_first(tmp_path: Path) -> None:
         tmp_path,
         '''"""A docstring."""
 from __future__ import annotations
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 from dataclasses import dataclass
 if TYPE_CHECKING:
     import numpy as np
     from gradebox import StringThread
 
 @dataclass
+class Part:
+    kind: Literal["a", "b"]
+
+@dataclass
 class Rule:
     shared: ClassVar[int] = 5
     own: int = 2
+    parts: list[Part] | None = None
 
 async def g(thread: StringThread, array: np.ndarray | None = None) -> float:
     return len(vars(Rule(3)))
@@ -425,6 +430,7 @@ async def g(thread: StringThread, array: np.ndarray | None = None) -> float:
     source = same(tmp_path, module.g)
     assert source.startswith("from __future__ import annotations\n")
     assert "ClassVar" in source, "dataclasses read this annotation"
+    assert "import TYPE_CHECKING, ClassVar, Literal\n" in source, "pydantic reads those of models in annotations, too"
 
 
 def test_strings_keep_their_indent_when_code_is_dedented(tmp_path: Path) -> None:
