@@ -6,6 +6,8 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 
 from gradebox.errors import SourceError
 
+_METHOD = "{} is a method, and its class would stay behind: write an `async def` at module level that calls it"
+
 
 def original(fn: object, plain: bool) -> FunctionType:
     """The `async def` at module level that `fn` is, or that its decorators wrap. With `plain`, a `def` is accepted too.
@@ -49,7 +51,7 @@ def _why_not_plain(function: FunctionType) -> str:
 
 def _unwrap(fn: object) -> FunctionType:
     if isinstance(fn, staticmethod | classmethod | MethodType):
-        raise SourceError(f"{_name(fn)} is a method, and its class would stay behind: make it a function of the module")
+        raise SourceError(_METHOD.format(_name(fn)))
     if isinstance(fn, functools.partial):
         raise SourceError(
             f"a functools.partial of {_name(fn.func)} cannot be uploaded: "
@@ -80,9 +82,7 @@ def _refuse_nested(function: FunctionType) -> None:
     if not dot and not function.__code__.co_freevars:
         return
     if not owner.endswith("<locals>") and dot:
-        raise SourceError(
-            f"{function.__qualname__} is a method, and its class would stay behind: make it a function of the module"
-        )
+        raise SourceError(_METHOD.format(function.__qualname__))
     outer = owner.removesuffix(".<locals>") or "another function"
     captured = ", ".join(function.__code__.co_freevars)
     what = f"is a closure over {captured}" if captured else "is a nested function"

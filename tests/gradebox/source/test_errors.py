@@ -98,7 +98,7 @@ def closure(limit: float = 0.5) -> Callable[..., Any]:
         (generator, "generator is a generator, because it uses `yield`"),
         (nested(), "inner is a nested function, defined inside nested, .* move it there"),
         (closure(), "inner is a closure over limit, .* let the decorator use functools.wraps"),
-        (Holder.method, "Holder.method is a method, .* make it a function of the module"),
+        (Holder.method, "Holder.method is a method, .* write an `async def` at module level that calls it"),
         (Holder().method, "Holder.method is a method"),
         (Holder.static, "Holder.static is a method"),
         (Holder.for_class, "Holder.for_class is a method"),
