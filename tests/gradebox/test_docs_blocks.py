@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -132,6 +133,11 @@ def _of_rl(names: Names, _: Client) -> None:
     assert names["reward"](**asked) == [0.7, 1.0]
     assert names["by_workers"](**asked) == [1.0, 1.0]
     assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
+    with patch.dict(sys.modules, torch=SimpleNamespace(tensor=list)):  # torch is not installed
+        scored = names["reward_func"](["6 x 7?It is 42.<|im_end|>", "6 x 7?"], ["6 x 7?"] * 2, ["42", "42"])
+    assert scored == {"rewards": [1.0, 0.0], "scores": [1.0, 0.0]}
+    sample = SimpleNamespace(prompt="6 x 7?", response="It is 42.", label="42", metadata={})
+    assert asyncio.run(names["custom_rm"](None, sample)) == 1.0
     rewards = names["tournament"](prompts=["a", "a", "b", "b"], completions=["x", "xx", "xxx", "x"])
     assert rewards == [1.0, 0.0, 0.0, 1.0]
 
