@@ -226,8 +226,14 @@ def _of_name(error: Any) -> str:
 def _of_module(error: Any) -> str:
     own = ""
     if type(error.name) is str:
+        top = error.name.partition(".")[0][:100]
+        if any(type(path) is str and path.startswith(f"{top}/") for path in _texts("")):
+            return (
+                f". Of your package `{top}`, only what the code names is uploaded, and this is found by a text: import "
+                "it beside `grade`, and name it there."
+            )
         own = (
-            f" If `{error.name.partition('.')[0][:100]}` is a file of yours, upload what you use with "
+            f" If `{top}` is a file of yours, upload what you use with "
             "`grade`: pass the function itself to the Python client, or its name by `--function` in the shell."
         )
     return (

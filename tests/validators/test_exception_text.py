@@ -49,6 +49,12 @@ def test_lines_of_the_authors_modules_are_shown(monkeypatch: pytest.MonkeyPatch)
     assert '  File "a/b.py", line 2, in f\n    1 / 0\n' in explained.trace
 
 
+def test_a_module_that_is_not_uploaded_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(gradebox.modules.sources, "envs_of_mine/__init__.py", "")
+    told = _raised("raise ModuleNotFoundError('gone', name='envs_of_mine.gsm8k')").message
+    assert told.endswith("and this is found by a text: import it beside `grade`, and name it there.")
+
+
 @pytest.mark.parametrize("forged", [None, 1, {1: 2}, {"a.py": 3}, {FILENAME: "other"}])
 def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradebox.modules, "sources", forged)
