@@ -6,12 +6,27 @@ from gradebox.schemas import Report
 from sandbox.environments import PYTHON
 
 _NAMED = re.compile(r"\bPython/(3\.[0-9]{1,3})\b")
-_ADDS = re.compile(r"(?<![.\w])sum\(")
 _RUNS = re.compile(r"(?<![.\w])(?:exec|eval|compile)\(|subprocess|runpy")
 _HERE = "you have Python {client}, and the sandbox has {here}: "
-_SUM = (
-    "from 3.12 on, `sum` adds floats with less rounding. sum([0.7, 0.2, 0.1]) is 1.0, and 0.9999999999999999 before. "
-    "`math.fsum` is the same in each version"
+_CHANGES = (  # with the version from which on a source that has it does something else
+    (
+        (3, 12),
+        re.compile(r"(?<![.\w])sum\("),
+        "from 3.12 on, `sum` adds floats with less rounding. sum([0.7, 0.2, 0.1]) is 1.0, and 0.9999999999999999 "
+        "before. `math.fsum` is the same in each version",
+    ),
+    (
+        (3, 14),
+        re.compile(r"\b(?:ast\.|visit_)(?:Num|Str|Bytes|NameConstant|Ellipsis)\b"),
+        "from 3.14 on, `ast` has no `Num`, `Str`, `Bytes`, `NameConstant` and `Ellipsis`, and calls no `visit_Num`. A "
+        "grader that catches the error goes on. `ast.Constant` is the same in each version",
+    ),
+    (
+        (3, 14),
+        re.compile(r"\bget_event_loop\("),
+        "from 3.14 on, `asyncio.get_event_loop` makes no loop: where none runs, it raises RuntimeError. A grader that "
+        "catches the error goes on. `asyncio.run` is the same in each version",
+    ),
 )
 _PROGRAMS = (
     "programs and expressions that the grader runs may fail in one version alone, also those of right completions. "
@@ -22,6 +37,7 @@ _FAILED = (
     "failed. Serve with Python {client}, or write what both versions run"
 )
 _LOADING = ("syntax", "execution")  # the checks that a source of another version fails
+_LACKS = re.compile(r"\b(?:Attribute|Import|ModuleNotFound)Error: ")  # in the test run, of what a version does not have
 
 
 def of_client(user_agent: str) -> str:
@@ -35,13 +51,14 @@ def warn(report: Report, text: str, client: str, here: str = PYTHON) -> Report:
     if client in ("", here):
         return report
     found = [_PROGRAMS] if _RUNS.search(text) else []
-    if _ADDS.search(text) and _adds_exactly(client) != _adds_exactly(here):
-        found.append(_SUM)
-    if report.failed is not None and report.failed.name in _LOADING:
+    ends = sorted((_numbers(client), _numbers(here)))
+    found += [told for since, changed, told in _CHANGES if ends[0] < since <= ends[1] and changed.search(text)]
+    failed = report.failed
+    if failed is not None and (failed.name in _LOADING or _LACKS.search(failed.message)):
         found.append(_FAILED)
     warnings = [(_HERE + each).format(client=client, here=here) for each in found]
     return report.model_copy(update={"warnings": [*report.warnings, *warnings]})
 
 
-def _adds_exactly(python: str) -> bool:
-    return tuple(map(int, python.split("."))) >= (3, 12)
+def _numbers(python: str) -> tuple[int, ...]:
+    return tuple(map(int, python.split(".")))

@@ -16,6 +16,11 @@ from gradebox.schemas import Check, CheckName, Report
         ("return float(sum(parts) >= 1)", "3.11", "3.12", ["3.11, and the sandbox has 3.12: from 3.12 on, `sum`"]),
         ("return float(sum(parts) >= 1)", "3.12", "3.13", []),
         ("return float(sum(parts) >= 1)", "3.9", "3.11", []),
+        ("isinstance(node, ast.Num)", "3.11", "3.14", ["3.11, and the sandbox has 3.14: from 3.14 on, `ast` has no"]),
+        ("def visit_Str(self, node): ...", "3.14", "3.13", ["calls no `visit_Num`"]),
+        ("get_event_loop().run_until_complete(ask())", "3.11", "3.14", ["`asyncio.get_event_loop` makes no loop"]),
+        ("get_event_loop(); ast.Num", "3.11", "3.13", []),
+        ("ast.Number; get_event_loop_policy(); sum(parts)", "3.13", "3.14", []),
         ("exec(code, {})", "3.12", "3.13", ["runs may fail in one version alone"]),
         ("subprocess.run([sys.executable, path])", "3.12", "3.11", ["Serve with Python 3.12"]),
         ("exec(code); return sum(passed)", "3.12", "3.11", ["Serve with Python 3.12", "`math.fsum`"]),
@@ -32,10 +37,20 @@ def test_a_source_that_may_score_differently_is_warned_of(source: str, client: s
 
 
 @pytest.mark.parametrize(
-    ("name", "client", "warned"), [("syntax", "3.14", 1), ("syntax", "3.11", 0), ("signature", "3.14", 0)]
+    ("name", "message", "client", "warned"),
+    [
+        ("syntax", "SyntaxError: invalid syntax", "3.14", 1),
+        ("syntax", "SyntaxError: invalid syntax", "3.11", 0),
+        ("signature", "takes no parameter", "3.14", 0),
+        ("test_run", "(exception): AttributeError: module 'itertools' has no attribute 'batched'", "3.14", 1),
+        ("test_run", "(exception): ModuleNotFoundError: No module named 'string.templatelib'", "3.14", 1),
+        ("test_run", "(exception): ZeroDivisionError: division by zero", "3.14", 0),
+    ],
 )
-def test_a_source_that_cannot_be_loaded_is_told_of_the_other_version(name: CheckName, client: str, warned: int) -> None:
-    failed = Check(name=name, passed=False, message="SyntaxError: invalid syntax", duration_ms=1.0)
+def test_a_source_that_fails_is_told_of_the_other_version(
+    name: CheckName, message: str, client: str, warned: int
+) -> None:
+    failed = Check(name=name, passed=False, message=message, duration_ms=1.0)
     found = warn(Report(valid=False, checks=[failed], warnings=[]), "type X = int", client, "3.11").warnings
     assert len(found) == warned
     assert all("you have Python 3.14, and the sandbox has 3.11: syntax, modules" in each for each in found)
