@@ -46,6 +46,7 @@ class _RulesetAttr(ctypes.Structure):
 
 class _PathBeneathAttr(ctypes.Structure):
     _pack_ = 1
+    _layout_ = "ms"  # that of `_pack_`, which Python warns of from 3.14 on if it is not named
     _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
