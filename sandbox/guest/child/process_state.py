@@ -9,7 +9,7 @@ import os
 import sys
 from _thread import _count as count_threads  # `threading.active_count` takes ten times as long, each completion
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -84,10 +84,19 @@ def _free_bytes() -> int:
     return status.f_bavail * status.f_bsize
 
 
+def _has_no_work(executor_reference: Any, work_queue: Any, **_: object) -> bool:
+    """Whether all threads of an executor wait. From Python 3.13 on, the queue may have given its last piece of work to
+    a thread that is about to go on: `submit` has counted that thread as idle no more.
+    """
+    executor = executor_reference()
+    idle = executor is None or executor._idle_semaphore._value >= len(executor._threads)
+    return idle and not work_queue.qsize()
+
+
 def _waits_for_work(frame: FrameType | None) -> bool:
     """Whether a thread is one of a pool, and runs no function of the grader."""
     if frame is not None and frame.f_code.co_filename == _POOL_OF_THREADS:  # that of its work, if that has no frame
-        return frame.f_code.co_name == "_worker" and not frame.f_locals["work_queue"].qsize()
+        return frame.f_code.co_name == "_worker" and _has_no_work(**frame.f_locals)
     files = []
     while frame is not None:
         if frame.f_code.co_name == "_handle_results" and frame.f_locals.get("cache"):
