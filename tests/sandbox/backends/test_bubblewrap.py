@@ -229,13 +229,15 @@ def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bu
     """Its memory contains nothing of a grader or a completion, and it keeps no descriptor of a sandbox."""
     assert forking.zygote is not None
     secret = "n0b0dy-0utside-kn0ws"
+    own = _descriptors(forking.zygote.pid)  # and one of libffi 3.8
+    assert len(own) <= 5
     with started(forking) as session:
         assert Grader(session).load(f"SECRET = {secret!r}\n{GRADER}").ask(f"answer = {secret!r}") == secret
         if os.geteuid() == 0:
             memory = _memory(forking.zygote.pid)
             assert b"gradebox._guest.supervisor.main" in memory
             assert secret.encode() not in memory
-            assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
+            assert set(_descriptors(forking.zygote.pid)) == set(own)
 
 
 def _memory(pid: int) -> bytes:
