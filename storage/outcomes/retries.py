@@ -246,7 +246,7 @@ class Retries:
         }
 
     def _past(self, batch: Batch, number: int) -> str:
-        """The earlier batches that the scores of a grader are compared with, without the entry of this batch."""
+        """The earlier batches that the scores of a grader are compared with. Ten are kept, maybe later ones alone."""
         grader, summary = batch.graders[number], batch.summary[number]
         kept: Any = self._redis.lrange(redis_keys.rewards(batch.project, grader.key), 0, -1)
         past = [text(one) for one in kept]
@@ -257,4 +257,5 @@ class Retries:
             # An earlier gradebox wrote entries without the id of their batch.
             if one.endswith(f":{batch.id}") or (one.count(":") == 3 and one.startswith(entry))
         ]
-        return " ".join(past[: own[-1]] if own else past)
+        older = (one for one in past if one.split(":")[4:] < [batch.id])  # ids of batches sort by time
+        return " ".join(past[: own[-1]] if own else older)

@@ -124,6 +124,9 @@ def test_a_retried_batch_is_compared_with_the_batches_before_it_alone(store: Sto
             assert store.redis.hget(redis_keys.batch(batch), "past:0") == before
             finish_all(store, with_error)
             store.freezer.freeze(batch)
+    store.redis.lpop(redis_keys.rewards("default", "exact"))  # as ten later batches do
+    retry(store, batches[0])
+    assert store.redis.hget(redis_keys.batch(batches[0]), "past:0") == b""
 
 
 def test_a_retried_batch_of_an_earlier_gradebox_is_found_by_its_scores(store: Store) -> None:
