@@ -18,6 +18,7 @@ from gradebox.asks.asking import Pause, using
 from gradebox.asks.errors import ModelError
 from sandbox.guest.child import missing_loop
 from sandbox.guest.child.encode_outcome import read_exception
+from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.replay import Replay, WaitsForAnswers
 from sandbox.guest.child.runnable_grader import Fields, Graded, ReadReturn, RunnableGrader
@@ -46,7 +47,12 @@ class AskingRun:
     """Runs a grader that asks. In completion isolation it is created before the fork, to save work in the child."""
 
     def __init__(
-        self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader, read_return: ReadReturn
+        self,
+        grader: RunnableGrader,
+        limits: GraderLimits,
+        reader: LineReader,
+        read_return: ReadReturn,
+        output: ChildOutput,
     ) -> None:
         self._grader = grader
         self._limits = limits
@@ -55,6 +61,7 @@ class AskingRun:
         self._paused: tuple[Coroutine[Any, Any, object], Context] | None = None
         self._loop: AskingLoop | None = None
         self._read_return = read_return
+        self._output = output
         self.has_repeated = True
 
     def grade(self, line: bytes) -> Graded:
@@ -72,6 +79,7 @@ class AskingRun:
             kind, score, fields = self._run(thread, answers)
         except _LoopNeeded:
             self._grader.needs_loop = True
+            self._output.begin_again()
             return self.grade(line)  # with another thread, because `grade` may have changed this one
         return kind | flag, (perf_counter_ns() - started) // 1000, score, fields
 

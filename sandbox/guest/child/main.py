@@ -125,7 +125,7 @@ class GradingLoop:
     def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
-        run = AskingRun(self._grader, self._limits, self._reader, self._read_return)
+        run = AskingRun(self._grader, self._limits, self._reader, self._read_return, self._output)
         outcome = run.grade(self._receive_one(next_one))
         if getpid() == self._pid:  # otherwise `grade` forked, and this is the forked process
             self._records.write(*outcome)
@@ -140,7 +140,9 @@ class GradingLoop:
         """
         from sandbox.guest.child.asking_run import AskingRun  # already imported by the template
 
-        self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader, self._read_return)
+        self._asking = self._asking or AskingRun(
+            self._grader, self._limits, self._reader, self._read_return, self._output
+        )
         for left in range(self._left, 0, -1):
             self._left = left
             outcome = self._asking.grade(self._readline())
@@ -210,6 +212,7 @@ class GradingLoop:
                 return
             self._suspended.append(driver)  # kept, because closing it would run code of the grader
             self._grader.needs_loop = True
+            self._output.begin_again()
         if self._runner is None:
             from sandbox.guest.child.completion_loop import CompletionRunner  # takes longer than most graders
 

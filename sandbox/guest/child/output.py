@@ -12,6 +12,7 @@ import io
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _FIONREAD = 0x541B  # `termios` has it, but is not imported for one number
 _TWO_PAGES = 2 * os.sysconf("SC_PAGE_SIZE")
 MOST = 1 << 16
+_AGAIN = b"\0graded again\0"  # what was printed before it does not count
 # What the handler of `faulthandler` prints of one thread each: see `sandbox/guest/supervisor/timeout_line.py`. It may
 # follow text without an end of a line. Each repetition is bounded: a grader can print anything.
 PLACE = re.compile(rb"(?:Current thread|Thread) 0x[0-9a-f]{1,16}(?: \[.{0,100}\])? \(most recent call first\):\n")
@@ -72,11 +74,11 @@ def is_full(reading: int) -> bool:
 
 
 def take(reading: int, most: int) -> bytes:
-    """Empties the pipe. Returns at most `most` bytes of its content."""
+    """Empties the pipe. Returns at most `most` bytes of its content that counts."""
     if not waiting(reading):
         return b""
     try:
-        return os.read(reading, MOST)[:most]
+        return os.read(reading, MOST).rpartition(_AGAIN)[2][:most]
     except OSError:  # closed, replaced, or read by another process meanwhile
         return b""
 
@@ -161,6 +163,13 @@ class ChildOutput:
     def may_hold(self) -> bool:
         """Whether anything may have been printed since `take`."""
         return self._watch or self._allowance.left != self._most
+
+    def begin_again(self) -> None:
+        """The completion is graded again: what it has printed so far does not count."""
+        if self.may_hold():
+            with suppress(OSError):  # closed
+                os.write(1, _AGAIN)
+        self._allowance.left = self._most
 
     def take(self) -> bytes:
         """Returns the output since the last call; nothing if it is left to the supervisor."""

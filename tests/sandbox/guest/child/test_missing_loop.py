@@ -31,9 +31,11 @@ async def waits(thread):
 """
 GRADE = """
 async def grade(thread):
+    print("seen")
     try:
         await waits(thread)
     except Exception:
+        print("failed")
         return 0.0
     return 1.0
 """
@@ -50,7 +52,7 @@ def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catc
     source = asks + HEAD.format(wait=f"await {wait}()") + GRADE
     with pool.grading(GraderSource(source, isolation)) as grading:
         runs = grading.step([LINE] * 3, [b"[]"] * 3, "g@1") if asks else grading.score(b"\n".join([LINE] * 3), 0, "g@1")
-    assert [run.score for run in runs if isinstance(run, Outcome)] == [1.0] * 3
+    assert [(run.score, run.stdout) for run in runs if isinstance(run, Outcome)] == [(1.0, "seen\n")] * 3
 
 
 def test_an_error_of_another_kind_is_the_graders_own(pool: Pool) -> None:
