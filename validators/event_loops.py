@@ -11,7 +11,8 @@ from validators.syntax_tree import full_name, imported, nodes
 
 HINTS = ("asyncio", "anyio", "run_until_complete")
 """Texts of which a source has one if it runs a loop."""
-_RUNNERS = frozenset(("asyncio.run", "asyncio.Runner", "anyio.run"))
+_RUNNER = "asyncio.Runner"
+_RUNNERS = frozenset(("asyncio.run", _RUNNER, f"{_RUNNER}.run", "anyio.run"))
 # With these, the loop may run in a thread or a process of its own, or where no other one runs.
 _ELSEWHERE = frozenset(("concurrent", "multiprocessing", "nest_asyncio", "nest_asyncio2", "threading"))
 _ELSEWHERE_NAMES = frozenset(("get_running_loop", "is_running", "run_in_executor", "to_thread"))
@@ -27,6 +28,7 @@ def calls(tree: _ast.Module) -> list[tuple[int, str]]:
     anywhere. Empty if the code asks whether a loop runs, or uses threads of asyncio.
     """
     known = imported(tree)
+    known |= {name: _RUNNER for name, value in _definitions(tree).items() if _makes_runner(value, known)}
     parts = list(_used(tree))
     if _ELSEWHERE_NAMES & {getattr(part, "attr", getattr(part, "id", "")) for part in parts}:
         return []
@@ -41,6 +43,10 @@ def warnings(tree: _ast.Module, grade: _ast.AsyncFunctionDef, found: list[tuple[
     if not any(isinstance(part, _AWAITING) for part in nodes(grade)):
         return []
     return [_IN_A_LOOP.format(line=line, call=call) for line, call in found[:1]]
+
+
+def _makes_runner(value: _ast.AST, known: dict[str, str]) -> bool:
+    return isinstance(value, _ast.Call) and full_name(value.func, known) == _RUNNER
 
 
 def _running(node: _ast.Call, known: dict[str, str]) -> str:

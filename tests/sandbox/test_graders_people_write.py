@@ -226,6 +226,8 @@ WORKING = [
     body("asyncio.Runner",
          _LOOPS + "with asyncio.Runner() as run:\n        return run.run(f())\nexcept RuntimeError:\n    return 0.0",
          0.5),
+    body("asyncio.Runner of the module", _LOOPS.replace("---", "RUNNER = asyncio.Runner()\n---")
+         + "return RUNNER.run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
     body("asyncio.run by another name",
          "import asyncio as aio\nasync def f():\n    await aio.sleep(0.001)\n    return 0.5\n---\n"
          "try:\n    return aio.run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
