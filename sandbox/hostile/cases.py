@@ -12,6 +12,10 @@ from gradebox.schemas import Isolation, Report
 from sandbox.limits import STDOUT_BYTES, TEXT_BYTES
 
 
+class LateFault(str):
+    """A fault that an overloaded machine may cause. The texts do not tell: they may have words of the grader."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A hostile grader, as a row of the corpus describes it."""
@@ -85,11 +89,12 @@ class Case:
         """Compares a report with the expected one. Returns the differences in words, empty if there are none."""
         expect = self.row["expect"]
         failed = report.failed
+        fault = LateFault if _was_late(report) else str
         if expect["valid"] != "either" and report.valid != expect["valid"]:
             said = failed.message if failed else "all checks passed"
-            return [f"the grader was {'accepted' if report.valid else 'refused'}: {said}"]
+            return [fault(f"the grader was {'accepted' if report.valid else 'refused'}: {said}")]
         if failed and "fails_at" in expect and failed.name not in expect["fails_at"]:
-            return [f"it failed at {failed.name}, not at {expect['fails_at']}: {failed.message}"]
+            return [fault(f"it failed at {failed.name}, not at {expect['fails_at']}: {failed.message}")]
         return []
 
     def faults_of_outcomes(self, outcomes: list[Outcome]) -> list[str]:
@@ -107,7 +112,8 @@ class Case:
         said = outcome.error.message if outcome.error else outcome.reason or ""
         allowed = expect.get("outcomes")
         if allowed and number < len(allowed) and result not in allowed[number]:
-            return [f"{name} came to {result}, not to {' or '.join(allowed[number])}. {said}".strip()]
+            fault = LateFault if result == "timeout" else str
+            return [fault(f"{name} came to {result}, not to {' or '.join(allowed[number])}. {said}".strip())]
         if outcome.score is None:
             return []
         right = expect.get("scores", {}).get(str(number), [outcome.score])
@@ -116,6 +122,14 @@ class Case:
             told = said or outcome.stdout or ""
             return [f"{name} was scored {outcome.score}, not {right} and never {wrong}. {told}".strip()]
         return []
+
+
+def _was_late(report: Report) -> bool:
+    """Whether a report is of a test run that came to a timeout or to its end, or of a source that compiled too long."""
+    failed = report.failed
+    if failed is None or failed.name != "test_run":
+        return failed is not None and failed.name == "syntax" and " takes longer than " in failed.message
+    return all(one.error is None or one.error.kind == "timeout" for one in report.outcomes)
 
 
 def _result_of(outcome: Outcome) -> str:

@@ -11,7 +11,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.grading.five_checks import Answering, Scorer
 from sandbox.grading.grading import Grading
 from sandbox.grading.source_bytes import SourceRefused, from_bytes
-from sandbox.hostile.cases import Case
+from sandbox.hostile.cases import Case, LateFault
 from sandbox.pool.pool import Pool
 
 _LABEL = "hostile@1"
@@ -28,8 +28,7 @@ class AnsweringBatches(Answering, Protocol):
 
 def is_late(faults: list[str]) -> bool:
     """Whether there are faults, and an overloaded machine may be the cause of all."""
-    told_of = (" took ", " came to timeout", " takes longer than ", "since the machine was busy")
-    return bool(faults) and all(any(words in fault for words in told_of) for fault in faults)
+    return bool(faults) and all(isinstance(fault, LateFault) for fault in faults)
 
 
 def attempt_again(attempted: Callable[[Case], list[str]], case: Case) -> list[str]:
@@ -57,7 +56,8 @@ def attempt(
     try:
         return _attempt(case, pool, canaries, environment, answering)
     except InfrastructureError as error:
-        return [f"no sandbox was to be had any more: {error}"]
+        fault = LateFault if "since the machine was busy" in str(error) else str
+        return [fault(f"no sandbox was to be had any more: {error}")]
 
 
 def _attempt(
@@ -97,7 +97,8 @@ def _score(case: Case, source: GraderSource, pool: Pool) -> list[str]:
 
 def _late(case: Case, what: str, started: float) -> list[str]:
     spent = time.monotonic() - started
-    return [f"{what} took {spent:.1f} s, more than {case.max_seconds:g} s"] if spent > case.max_seconds else []
+    late = LateFault(f"{what} took {spent:.1f} s, more than {case.max_seconds:g} s")
+    return [late] if spent > case.max_seconds else []
 
 
 def _still_serves(pool: Pool) -> list[str]:

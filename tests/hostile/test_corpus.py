@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
-from gradebox.outcome import Outcome, OutcomeError, Spent
-from gradebox.schemas import Check, Report
+from gradebox.frame import Outcomes
+from gradebox.outcome import ErrorKind, Outcome, OutcomeError, Spent
+from gradebox.schemas import Check, CheckName, Report
 from models.selftest import EchoAnswering
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
@@ -58,7 +59,7 @@ def _case(**expect: object) -> Case:
     [
         ({"outcomes": [["scored"]]}, Outcome(0, "g", None, 0.0, error=OutcomeError("crash", "gone")), "came to crash"),
         ({"scores": {"0": [0.25]}}, Outcome(0, "g", 666.0, 0.0), "was scored 666.0"),
-        ({"never_scores": [666.0]}, Outcome(0, "g", 666.0, 0.0, reason="ha"), "ha"),
+        ({"never_scores": [666.0]}, Outcome(0, "g", 666.0, 0.0, reason="it took 9 s"), "it took 9 s"),
         ({}, Outcome(0, "g", 1.0, 0.0, stdout="x" * 70_000), "70000 bytes of its printed text"),
         ({}, Outcome(0, "g", None, 0.0, error=OutcomeError("exception", "x" * 20_000)), "20000 bytes of its message"),
         ({}, Outcome(0, "g", 1.0, 0.0, spent=Spent(65)), "answered 65 asks"),
@@ -71,7 +72,24 @@ def _case(**expect: object) -> Case:
 )
 def test_a_breach_is_told(expect: dict[str, object], outcome: Outcome, fault: str) -> None:
     (told,) = _case(**expect).faults_of_outcomes([outcome])
-    assert fault in told
+    assert fault in told and not is_late([told])
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "kind", "late"),
+    [
+        ("syntax", "the source takes longer than 1 s to compile: take it apart.", None, True),
+        ("execution", "Ha: it takes longer than 1 s", None, False),
+        ("test_run", "`grade` gave no score (timeout): `grade` took longer than 1 s", "timeout", True),
+        ("test_run", "`grade` gave no score (exception): Ha: it took longer than 1 s", "exception", False),
+    ],
+)
+def test_what_a_busy_machine_may_cause_is_late(
+    name: CheckName, message: str, kind: ErrorKind | None, late: bool
+) -> None:
+    outcomes = [Outcome(0, "g", None, 0.0, error=OutcomeError(kind, message))] if kind else []
+    checks = [Check(name=name, passed=False, message=message, duration_ms=0.0)]
+    assert is_late(_case().faults_of_report(Report(valid=False, checks=checks, outcomes=Outcomes(outcomes)))) == late
 
 
 def test_an_outcome_too_few_is_told() -> None:
