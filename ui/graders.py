@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import ApiKey, GraderRecord, Summary, Version, setting_text
+from gradebox.schemas import ApiKey, Batch, GraderRecord, Summary, Version, setting_text
 from storage.errors import NotFound
 from storage.store import Store
 from ui.examples import EXAMPLES
@@ -29,19 +29,21 @@ async def listed(request: Request) -> Response:
 
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
     graders, has_more = store.graders.page(project, after)
-    last = _last_numbers(store, project, {grader.key for grader in graders})
+    newest = store.batches.newest(project, _LOOKED_AT)
+    last = _last_numbers(store, newest, {grader.key for grader in graders})
+    looked_at = _LOOKED_AT if len(newest) == _LOOKED_AT else None  # all
     following = graders[-1].key if has_more else None
-    return {"graders": graders, "last": last, "looked_at": _LOOKED_AT, "following": following}
+    return {"graders": graders, "last": last, "looked_at": looked_at, "following": following}
 
 
-def _last_numbers(store: Store, project: str, keys: set[str]) -> dict[str, tuple[str, Summary]]:
+def _last_numbers(store: Store, newest: list[Batch], keys: set[str]) -> dict[str, tuple[str, Summary]]:
     """For each grader, the id of the newest batch with outcomes of it, and its numbers there."""
     found: dict[str, tuple[str, Summary]] = {}
-    for listed in store.batches.newest(project, _LOOKED_AT):
+    for listed in newest:
         labels = {str(one): one.key for one in listed.graders if one.key in keys - found.keys()}
         if labels:
             with suppress(NotFound):  # deleted meanwhile
-                batch = store.batches.get(project, listed.id)
+                batch = store.batches.get(listed.project, listed.id)
                 found |= {labels[one.grader]: (batch.id, one) for one in batch.summary if one.grader in labels}
     return found
 

@@ -37,7 +37,7 @@ def check(runs: Sequence[Run], source: str = "") -> str:
     """
     for number, run in enumerate(runs):
         if run.score is None and run.not_applicable is None:
-            where = f" on thread {number}" if len(runs) > 1 else ""
+            where = f" on thread {number}, counted from 0" if len(runs) > 1 else ""
             message = f"`grade` gave no score{where} ({run.kind}): {run.message}{_hint(run, source)}"
             raise CheckFailed(message, line_of(run.trace), 0, run.trace)
     passed_over = [run.not_applicable for run in runs if run.not_applicable is not None]
@@ -80,7 +80,7 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
             none = f"an error ({two.kind})" if two.not_applicable is None else "that it does not apply"
             again = _told(two) if two.score is not None else none
             found.append(
-                f"thread {number} was scored {_told(one)} the first time and {again} the second: "
+                f"thread {number}, counted from 0, was scored {_told(one)} the first time and {again} the second: "
                 "the same completion should always get the same score"
             )
     early = f"the time for the test run sufficed to grade {len(second)} of {len(first)} threads twice: send fewer"

@@ -143,8 +143,9 @@ def _report(invocation: Invocation, environment: "Environment") -> None:
     if newest is None or environment.state != "ready":
         return say(f"{label} is being built: gradebox environments show {environment.key}")
     size = cell(newest.size_bytes // 2**20)
+    packages = "1 package" if len(newest.lock) == 1 else f"{len(newest.lock)} packages"
     data = ", with data" if newest.data else ""
-    return say(f"{label} is ready: {len(newest.lock)} packages{data}, {size} MiB, Python {newest.python}")
+    return say(f"{label} is ready: {packages}{data}, {size} MiB, Python {newest.python}")
 
 
 def _asked(build: "EnvironmentBuild") -> str:

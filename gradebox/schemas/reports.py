@@ -84,7 +84,7 @@ class Report(Schema):
         """What failed, if anything did, and these warnings as text."""
         lines = ["the grader is valid" if self.valid else "the grader is not valid"]
         if (failed := self.failed) is not None:
-            where = f" (line {failed.line})" if failed.line else ""
+            where = f" (line {failed.line})" if failed.line and f"line {failed.line}" not in failed.message else ""
             lines = [f"check {failed.name!r} failed{where}: {failed.message}"]
             lines += [failed.traceback.rstrip()] if failed.traceback else []
         return "\n".join([*lines, *(f"warning: {each}" for each in warnings)])

@@ -62,7 +62,7 @@ def _equal(counted: Tally) -> Concern | None:
         return None
     return Concern(
         "equal",
-        f"all {counted.scored} scores are {counted.minimum:g}: a reward that never differs trains nothing. "
+        f"all {counted.scored:,} scores are {counted.minimum:g}: a reward that never differs trains nothing. "
         "Look at some completions with their scores, and at what the grader compares them to",
     )
 
@@ -71,12 +71,12 @@ def _errors(counted: Tally) -> Concern | None:
     errors, applicable = sum(counted.errors.values()), counted.count - counted.not_applicable
     if errors * 2 <= applicable:
         return None
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
     left = "the scores that are left may be a biased sample" if counted.scored else "there is no score at all"
     mend = "score these again" if {*counted.errors} == {"infrastructure"} else "mend the grader or the threads"
     return Concern(
         "errors",
-        f"{errors} of {applicable} completions have no score ({kinds}): {left}. Read the error messages of some "
+        f"{errors:,} of {applicable:,} completions have no score ({kinds}): {left}. Read the error messages of some "
         f"outcomes, and {mend}",
     )
 
@@ -86,7 +86,7 @@ def _unanswered(counted: Tally) -> Concern | None:
         return None
     return Concern(
         "no_completion",
-        f"{counted.unanswered} of {counted.count} threads do not end with a turn of the assistant, so "
+        f"{counted.unanswered:,} of {counted.count:,} threads do not end with a turn of the assistant, so "
         "thread.completion() is None for them: see which column or message holds the completion",
     )
 
@@ -97,7 +97,7 @@ def _few_apply(counted: Tally) -> Concern | None:
         return None
     return Concern(
         "few_apply",
-        f"the grader applies to {apply} of {counted.count} completions, and the numbers are of these alone: "
+        f"the grader applies to {apply:,} of {counted.count:,} completions, and the numbers are of these alone: "
         "read why some others are not applicable, and see whether these threads are meant for this grader",
     )
 

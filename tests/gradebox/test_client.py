@@ -138,6 +138,8 @@ def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> Non
         client.graders.get(contains)
     with pytest.raises(NotFound, match="there is no grader"):  # and not that it lacks a version
         client.score(f"{contains}@1", [thread("4")])
+    with pytest.raises(NotFound, match="there is no grader"):
+        client.score(contains, [])
 
 
 def test_an_old_version_scores_on(client: Client, contains: str) -> None:

@@ -199,9 +199,9 @@ def test_a_zip_file_is_sent_as_it_is_by_a_command(own: Service, tmp_path: Path) 
     missing = own.run("environments", "create", "none", "--data", str(tmp_path / "none"))
 
     assert "zoo@1 is ready: 0 packages, with data, 0 MiB" in made.stdout, made.stderr
-    assert "zoo@2 is ready: 1 packages, with data" in kept.stdout, kept.stderr
+    assert "zoo@2 is ready: 1 package, with data" in kept.stdout, kept.stderr
     assert shown.stdout.count(f"data {sha256[:12]}") == 2
-    assert "zoo@3 is ready: 1 packages, 0 MiB" in without.stdout, without.stderr
+    assert "zoo@3 is ready: 1 package, 0 MiB" in without.stdout, without.stderr
     assert (unclear.returncode, nothing.returncode, missing.returncode) == (2, 2, 2)
 
 
@@ -270,7 +270,7 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     nothing = own.run("environments", "create", "none")
 
     assert made.returncode == 0, made.stderr
-    assert "by-command@1 is ready: 1 packages" in made.stdout
+    assert "by-command@1 is ready: 1 package," in made.stdout
     assert "by-command@1: " in made.stderr  # the progress
     (build,) = next(one["builds"] for one in listed if one["key"] == key)
     assert (build["state"], build["packages"]) == ("ready", ["shouting[loud]==1.0"])

@@ -84,7 +84,7 @@ async def grade(threads: list[StringThread]) -> list[float]:
     return [0.0, 1.0] if len(runs) % 2 else [1.0, 0.0]
 """
     report = client.graders.validate(source, isolation="batch")
-    assert "thread 0 was scored 0.0, 1.0 the first time and 1.0, 0.0 the second" in report.warnings[-1]
+    assert "thread 0, counted from 0, was scored 0.0, 1.0 the first time and 1.0, 0.0 the second" in report.warnings[-1]
 
 
 def test_each_form_of_a_group_is_scored(client: Client, grader: GraderHandle) -> None:

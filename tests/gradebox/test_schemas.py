@@ -74,6 +74,8 @@ def test_a_report_is_printed_with_what_failed() -> None:
     report = Report(valid=False, checks=[CHECK, FAILED], warnings=["line 1: slow"])
     assert str(report) == "check 'signature' failed (line 2): no\nTraceback:\n  1 / 0\nwarning: line 1: slow"
     assert repr(report) == "<Report check 'signature' failed (line 2): no Traceback: 1 / 0 warning: line 1: slow>"
+    placed = FAILED.model_copy(update={"message": "no (line 2)"})
+    assert str(Report(valid=False, checks=[placed])).startswith("check 'signature' failed: no (line 2)\n")
     assert str(Report(valid=True, checks=[CHECK])) == "the grader is valid"
 
 

@@ -28,6 +28,7 @@ from tests.earlier_outcomes import in_earlier_form
 from tests.gradebox.making import batch as running
 from tests.ui.conftest import Faults, fits_phone
 from tests.waiting import eventually
+from ui import graders
 from ui.batches import pace
 from ui.templates import rendered
 
@@ -657,7 +658,9 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
     assert min(times) < 0.5
 
 
-def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Client, client: httpx.Client) -> None:
+def test_the_list_of_graders_has_the_numbers_of_the_last_batch(
+    browse: httpx.Client, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scored(client, 100)
     finished(client, score(client, 2, "mixed"))  # scores 0 and 0.1
     row = browse.get("/ui/projects/default/graders").text.partition("data-row")[2].partition("</tr>")[0]
@@ -669,7 +672,9 @@ def test_the_list_of_graders_has_the_numbers_of_the_last_batch(browse: httpx.Cli
     assert "none</a>" in exact and "of 4<" in exact
     assert "1 exception" in mixed and "of 4<" in mixed
     create(client, "unused", GOOD)
-    assert "not in the 50 newest batches" in browse.get("/ui/projects/default/graders").text.split("data-row")[3]
+    assert "in no batch" in browse.get("/ui/projects/default/graders").text.split("data-row")[3]
+    monkeypatch.setattr(graders, "_LOOKED_AT", 3)
+    assert "not in the 3 newest batches" in browse.get("/ui/projects/default/graders").text.split("data-row")[3]
 
 
 def test_what_is_not_applicable_has_a_column_where_there_is_some(page: Page, client: httpx.Client) -> None:

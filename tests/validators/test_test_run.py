@@ -47,7 +47,7 @@ def test_the_line_is_that_of_the_innermost_frame() -> None:
 def test_who_sent_threads_is_told_which_one_fails() -> None:
     with pytest.raises(CheckFailed) as raised:
         test_run.check([GOOD, LACKS_KEY, DIVIDES])
-    assert raised.value.message == f"`grade` gave no score on thread 1 (exception): {LACKS_KEY.message}"
+    assert raised.value.message == f"`grade` gave no score on thread 1, counted from 0 (exception): {LACKS_KEY.message}"
 
 
 def test_scores_of_all_threads_pass() -> None:
@@ -58,6 +58,6 @@ def test_scores_of_all_threads_pass() -> None:
 def test_a_grader_that_disagrees_with_itself_is_told_where() -> None:
     assert test_run.warnings([GOOD, GOOD], [GOOD, GOOD]) == []
     (other,) = test_run.warnings([GOOD, GOOD], [GOOD, Run(0.5, "", "", "")])
-    assert other.startswith("thread 1 was scored 1.0 the first time and 0.5 the second")
+    assert other.startswith("thread 1, counted from 0, was scored 1.0 the first time and 0.5 the second")
     (error,) = test_run.warnings([GOOD], [DIVIDES])
     assert "an error (exception) the second" in error

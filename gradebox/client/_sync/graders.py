@@ -62,6 +62,8 @@ class Graders:
                     raise
                 continue
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
+        if not outcomes:
+            self.get(name)  # nothing was sent that would have told of a misspelt key
         return outcomes
 
     def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:

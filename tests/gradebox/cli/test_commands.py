@@ -56,6 +56,8 @@ def test_a_grader_that_is_not_valid_is_told_where_and_why(service: Service, tmp_
     assert "✗  execution" in done.stdout
     assert "numpy" in done.stdout
     assert "-  test_run   not reached" in done.stdout
+    path.write_text(BROKEN.replace("import numpy", "def"))
+    assert service.run("validate", str(path)).stdout.count("line 1") == 1
     assert json.loads(service.run("validate", str(path), "--json").stdout)["valid"] is False
 
 

@@ -34,6 +34,7 @@ def batches(*means: float, scored: int = 1000, version: int = 2) -> list[Past]:
 def test_ten_equal_scores_are_warned_of_and_nine_are_not() -> None:
     assert kinds(*[0.5] * 10) == ["equal"]
     assert "all 10 scores are 0.5: a reward that never differs" in found(*[0.5] * 10)[0].message
+    assert "all 1,000 scores" in found(*[0.5] * 1000)[0].message
     assert kinds(*[0.5] * 9) == []
     assert kinds(*[0.5] * 9, 0.4) == []
 
