@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def test_an_environment_that_a_grader_names_cannot_be_deleted(client: Client) ->
     with pytest.raises(NotFound):
         client.graders.create.function(key="holder", fn=SOURCE, environment="held")
     assert client.environments.create("held", ["shouting==1.0"], progress=False).build == 2  # numbers are not reused
+
+
+def test_put_creates_an_environment_and_builds_again_only_what_is_different(client: Client, words: Path) -> None:
+    with pytest.raises(ApiError, match="nothing to build"):
+        client.environments.put("again")
+    with ThreadPoolExecutor(4) as several:  # each process of a training puts the same environment
+        puts = [several.submit(client.environments.put, "again", ["shouting==1.0"], progress=False) for _ in range(4)]
+    assert [put.result().build for put in puts] == [1] * 4
+    for packages in (["shouting==1.0"], None):
+        assert client.environments.put("again", packages, data=words, progress=False).build == 2
 
 
 def test_what_cannot_be_built_says_why(client: Client) -> None:

@@ -7,6 +7,7 @@ from gradebox.client.build_watch import BuildWatch
 from gradebox.client.calls import collection, server_calls
 from gradebox.client.environment_data import DataPath, zipped
 from gradebox.client.versions import check_key
+from gradebox.errors import Conflict, NotFound
 from gradebox.schemas import Environment
 
 
@@ -66,6 +67,32 @@ class AsyncEnvironments:
         listed = None if packages is None else _listed(packages)
         fields = {"packages": listed, "data": await self._send(data)}
         environment = await self._transport.send(server_calls.put_environment(self._project, key, fields))
+        return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
+
+    async def put(
+        self,
+        key: str,
+        packages: Sequence[str] | None = None,
+        *,
+        data: DataPath | None = None,
+        wait: bool = True,
+        progress: bool = True,
+        timeout: float | None = None,
+    ) -> Environment:
+        """Creates an environment, or updates it if there is one with this key: for code that runs again. Arguments and
+        errors are those of `update`, without NotFound.
+        """
+        check_key(key)
+        fields = {"packages": None if packages is None else _listed(packages), "data": await self._send(data)}
+        update = server_calls.put_environment(self._project, key, fields)
+        try:
+            environment = await self._transport.send(update)
+        except NotFound:
+            new = {"key": key} | {name: value for name, value in fields.items() if value is not None}
+            try:
+                environment = await self._transport.send(collection.environments.create(self._project, new))
+            except Conflict:  # created meanwhile
+                environment = await self._transport.send(update)
         return await self._watch(environment, BuildWatch(progress, timeout)) if wait else environment
 
     async def _send(self, data: DataPath | None) -> str | None:
