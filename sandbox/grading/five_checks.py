@@ -16,7 +16,8 @@ from validators import test_run
 from validators.candidate import CheckFailed
 
 _LABEL = "test-run"
-TEST_RUN_S = 60.0  # for all threads of a test run together
+TEST_RUN_S = 60.0  # for all threads of a test run together, unless one may take longer
+_TIMEOUTS = 1.1  # a completion that takes all of its time ends within so many times that
 
 
 class Scorer(Protocol):
@@ -65,7 +66,8 @@ def prove(
     lines = list(threads) if threads else [test_run.DEFAULT_GROUP if loaded.groups else test_run.DEFAULT_THREAD]
     source = grading.session.source
     text = source.text if source and not threads else ""
-    check, outcomes, warnings = _test_run(scorer, lines, text, stopping)
+    most_s = max(TEST_RUN_S, _TIMEOUTS * source.timeout_s if source else 0.0)
+    check, outcomes, warnings = _test_run(scorer, lines, text, most_s, stopping)
     return Report(
         valid=check.passed,
         checks=[*checks, check],
@@ -78,7 +80,7 @@ def prove(
 
 
 def _test_run(
-    scorer: Scorer, lines: list[bytes], text: str, stopping: Stopping | None
+    scorer: Scorer, lines: list[bytes], text: str, most_s: float, stopping: Stopping | None
 ) -> tuple[Check, list[Outcome], list[str]]:
     """The result of the check, the outcomes of its first run, and its warnings. `text` is the source, if the lines are
     not the caller's.
@@ -88,15 +90,15 @@ def _test_run(
     warnings: list[str] = []
     trace, line = "", 0
     try:
-        outcomes, traces = _grade(scorer, lines, started + TEST_RUN_S, stopping)
+        outcomes, traces = _grade(scorer, lines, started + most_s, stopping)
         if len(outcomes) < len(lines):
             raise CheckFailed(
-                f"the test run took longer than {TEST_RUN_S:g} s, in which {len(outcomes)} of {len(lines)} threads "
+                f"the test run took longer than {most_s:g} s, in which {len(outcomes)} of {len(lines)} threads "
                 "were graded: send fewer, or shorter ones"
             )
         runs = _runs(outcomes, traces)
         message, passed = test_run.check(runs, text), True
-        again, _ = _grade(scorer, lines, started + TEST_RUN_S, stopping)
+        again, _ = _grade(scorer, lines, started + most_s, stopping)
         warnings = test_run.warnings(runs, _runs(again, {}))
     except CheckFailed as failed:
         message, passed, trace, line = failed.message, False, failed.trace, failed.line

@@ -16,7 +16,7 @@ from gradebox.client.warned_answers import proved_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Isolation, Report, Version
 
-PROOF_S = 240.0  # for the five checks: a sandbox, the import, and the test run twice
+PROOF_S = 320.0  # for the five checks: a sandbox, the import, and the test run
 ASK_S = 600.0  # for one ask of a grader: the longest `timeout_s` of a model
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
 _graders = TypeAdapter(list[GraderRecord]).validate_json
