@@ -13,6 +13,7 @@ from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
+from gradebox.client.slow_calls import told_if_slow
 from gradebox.client.threads import Resend, length
 
 T = TypeVar("T")
@@ -32,6 +33,10 @@ class AsyncTransport:
             GradeboxError: the service refused the call, or did not answer.
             ValueError: a file of threads became shorter meanwhile, or grew in the middle of a line.
         """
+        with told_if_slow(call.if_slow):
+            return await self._send(call)
+
+    async def _send(self, call: Call[T]) -> T:
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         ends, failed_at = monotonic() + call.within_s, inf

@@ -14,6 +14,7 @@ from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import ClientConnections
 from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
+from gradebox.client.slow_calls import told_if_slow
 from gradebox.client.threads import Resend, length
 
 T = TypeVar("T")
@@ -33,6 +34,10 @@ class Transport:
             GradeboxError: the service refused the call, or did not answer.
             ValueError: a file of threads became shorter meanwhile, or grew in the middle of a line.
         """
+        with told_if_slow(call.if_slow):
+            return self._send(call)
+
+    def _send(self, call: Call[T]) -> T:
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         ends, failed_at = monotonic() + call.within_s, inf

@@ -58,6 +58,7 @@ class Call(Generic[T]):
         gone_is_done: whether a 404 on a retry means that the first try succeeded; for ids that are never reused.
         work_s: how many seconds the service may need for the request, in addition to the client's timeout.
         within_s: how many seconds the caller waits at most, for all tries.
+        if_slow: what is logged if the answer takes long.
     """
 
     method: str
@@ -73,6 +74,7 @@ class Call(Generic[T]):
     gone_is_done: bool = False
     work_s: float = 0.0
     within_s: float = inf
+    if_slow: str = ""
 
     def headers(self, size: int | None) -> dict[str, str]:
         """The headers for the body, the Idempotency-Key and the required version. `size` is that of the threads."""

@@ -17,6 +17,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import GraderRecord, Isolation, Report, Version
 
 PROOF_S = 320.0  # for the five checks: a sandbox, the import, and the test run
+_CHECKED = "the grader is still being checked: the test run, which grades all test threads, may take a minute"
 ASK_S = 600.0  # for one ask of a grader: the longest `timeout_s` of a model
 COMPLETION_S = 5.0  # for one completion, unless the grader has a longer timeout
 _graders = TypeAdapter(list[GraderRecord]).validate_json
@@ -43,8 +44,8 @@ def validate(
 ) -> Call[Report]:
     """Runs the five checks; without threads, on those that stay with `grader`."""
     fields = {"source": source, "isolation": isolation, "grader": grader, "environment": environment, "ask": ask}
-    body = _to_prove(fields, threads)
-    return Call("POST", path_of(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
+    path, body = path_of(project, "validate"), _to_prove(fields, threads)
+    return Call("POST", path, Report.model_validate_json, body=body, work_s=PROOF_S, if_slow=_CHECKED)
 
 
 def create_grader(
@@ -52,7 +53,7 @@ def create_grader(
 ) -> Call[GraderRecord]:
     """Creates a grader with its first version."""
     path, body = path_of(project, "graders"), _to_prove(fields, threads)
-    return Call("POST", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
+    return Call("POST", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_slow=_CHECKED)
 
 
 def list_graders(project: str, after: str = "") -> Call[list[GraderRecord]]:
@@ -76,7 +77,8 @@ def put_grader(
     """Gives a grader a new version, unless nothing changed: then warnings are issued only without `known`."""
     path, body = path_of(project, "graders", key), _to_prove(fields, threads)
     read = partial(proved_grader, known=known)
-    return Call("PUT", path, read, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
+    once = uuid4().hex
+    return Call("PUT", path, read, body=body, once=once, if_version=if_version, work_s=PROOF_S, if_slow=_CHECKED)
 
 
 def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:

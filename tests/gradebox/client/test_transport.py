@@ -14,7 +14,7 @@ import httpx
 import pytest
 from werkzeug.serving import make_ssl_devcert
 
-from gradebox.client import key_auth, rules
+from gradebox.client import key_auth, rules, slow_calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import access_calls, batch_calls, collection, grader_calls
@@ -444,6 +444,21 @@ def test_an_answer_that_trickles_takes_too_long(awaits: bool) -> None:
     told = r"longer than 0\.2 s to answer \(the answer trickles\)"
     with answering(parts) as url, pytest.raises(ConnectionFailed, match=told):
         send(awaits, Rules(url, "k", 0.2, retry_s=0), None, LIST)
+
+
+@pytest.mark.parametrize("awaits", [False, True])
+@pytest.mark.parametrize("takes_s", [0.0, 0.2])
+def test_checks_that_take_long_are_told_of(
+    takes_s: float, awaits: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def parts() -> Iterator[bytes]:
+        threading.Event().wait(takes_s)
+        yield b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"valid":true,"checks":[]}'
+
+    monkeypatch.setattr(slow_calls, "_SLOW_S", 0.1)
+    with answering(parts) as url:
+        send(awaits, Rules(url, "k", 5.0), None, grader_calls.validate("default", "async def grade(t): return 1"))
+    assert ["still being checked" in told for told in caplog.messages] == [True] * bool(takes_s)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://[::1"])
