@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from gradebox.asks.errors import ModelError
 from gradebox.judges.combine import Combine, Said
-from gradebox.outcome import AskFailure, CompletionScore, Outcome, OutcomeError, Spent, details_of, sum_of
+from gradebox.outcome import AskFailure, CompletionScore, Outcome, OutcomeError, Spent, details_of
 from gradebox.score import NotApplicable, Score
 from models.replies.answer_json import MESSAGE_CHARACTERS
 from models.scoring.asking_scorer import lines_of
@@ -88,7 +88,6 @@ class CombinedScorer:
         self._parts = parts
         self._slice_size = SliceSize(first=1)
         self._most = max(_HELD // len(parts), 1)
-        self._spent = sum_of([Spent(asks=1)] * len(parts))
         self._bits = struct.Struct(f"{len(parts)}d")
         self._results: dict[bytes, CompletionScore] = {}
         self.traces: dict[int, str] = {}
@@ -138,7 +137,7 @@ class CombinedScorer:
             no_completion=first.no_completion,
             not_applicable=whole.not_applicable,
             details=whole.details,
-            spent=self._spent,
+            spent=Spent(asks=sum(part.error is None or part.error.cause != "unknown" for part in parts)),  # as if asked
         )
 
     def _result(self, parts: Sequence[Outcome]) -> CompletionScore:
