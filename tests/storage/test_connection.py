@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import BatchBudget, EnvironmentBuild, ModelDefaults
@@ -200,10 +200,7 @@ def test_a_snapshot_is_as_of_a_transaction(redis: Redis) -> None:
 @pytest.mark.parametrize(
     ("error", "trouble"),
     [
-        (OutOfMemoryError("command not allowed"), "Redis has reached its maxmemory"),
         (ResponseError("MISCONF Errors writing to the AOF file"), "Redis cannot write to its disk"),
-        (ReadOnlyError("You can't write against a read only replica."), "Redis is read-only"),
-        (ResponseError("NOREPLICAS Not enough good replicas to write."), "Redis has fewer replicas than"),
         (RedisConnectionError("refused"), "Redis does not answer"),
     ],
 )
@@ -231,29 +228,30 @@ def without_replicas(redis: Redis) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("made", "trouble"), [(full, "maxmemory"), (read_only, "read-only"), (without_replicas, "fewer replicas")]
+    ("made", "trouble"),
+    [
+        (full, "Redis has reached its maxmemory"),
+        (read_only, "Redis is read-only"),
+        (without_replicas, "Redis has fewer replicas than"),
+    ],
 )
-def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines(
-    redis: Redis, made: Callable[[Redis], AbstractContextManager[None]], trouble: str
+def test_a_redis_that_cannot_be_written_is_told_also_of_pipelines_and_ends_no_start(
+    redis: Redis,
+    storage_settings: StorageSettings,
+    made: Callable[[Redis], AbstractContextManager[None]],
+    trouble: str,
 ) -> None:
+    first_start(open_store(storage_settings), storage_settings)
     assert write_trouble(redis) is None
     with made(redis):
+        first_start(open_store(storage_settings), storage_settings)
         assert trouble in str(write_trouble(redis))
         with pytest.raises(RedisError) as raised, redis.pipeline(transaction=False) as pipe:
             pipe.set("more", 1)
             pipe.execute()
     assert is_away(raised.value)
-    assert trouble in trouble_of(raised.value)
+    assert trouble_of(raised.value).startswith(trouble)
     assert write_trouble(redis) is None
-
-
-@pytest.mark.parametrize("made", [full, read_only, without_replicas])
-def test_a_process_starts_with_a_redis_that_cannot_be_written(
-    redis: Redis, storage_settings: StorageSettings, made: Callable[[Redis], AbstractContextManager[None]]
-) -> None:
-    first_start(open_store(storage_settings), storage_settings)
-    with made(redis):
-        first_start(open_store(storage_settings), storage_settings)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 import pytest
 
 from storage.batches import batch_threads
-from storage.errors import NotFound, Refused
+from storage.errors import Refused
 from storage.store import Store
 from tests.storage.making import accept, line
 
@@ -30,13 +30,3 @@ def test_a_thread_that_is_not_there_is_refused_before_any_is_read(store: Store) 
     batch = accept(store, 3)
     with pytest.raises(Refused, match="has no thread 3, 9: its 3 threads are 0 to 2"):
         next(batch_threads.read_picked(store.batches, batch, [0, 3, 9]))
-
-
-def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
-    batch = accept(store, 10)
-    of = (store.batches, batch)
-    reads = [batch_threads.read(*of), batch_threads.read_picked(*of, [0])]
-    store.batches.delete("default", batch)
-    for blocks in reads:
-        with pytest.raises(NotFound):
-            next(blocks)

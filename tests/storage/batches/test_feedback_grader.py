@@ -111,27 +111,23 @@ def test_a_label_is_of_one_thread(store: Store) -> None:
         read(store, batch, given, {"7": 1.0, "2": 1.0})
 
 
-def test_of_a_cancelled_batch_labels_may_be_of_threads_that_have_no_outcome(store: Store) -> None:
+@pytest.mark.parametrize(("chunk", "labelled"), [(0, 2), (1, LINES - 2)])
+def test_of_a_cancelled_batch_outcomes_keep_their_threads_and_labels_may_be_of_others(
+    store: Store, chunk: int, labelled: int
+) -> None:
     batch = accept(store, LINES, wanted(store, "exact"))
-    lease = claim(store)
+    lease = [claim(store), claim(store)][chunk]
     finish(store, lease, [scores(one) for one in outcomes_of(store, lease)])
     store.batches.cancel("default", batch)
     cancelled = store.batches.get("default", batch)
     assert cancelled.state == "cancelled"
-    assert 0 < len(read(store, cancelled, of(cancelled, on="all", threshold=None))) == cancelled.scored < LINES
-    found = read(store, cancelled, of(cancelled, labels="given", threshold=None), {"2": 1.0, str(LINES - 1): 1.0})
-    assert [one["id"] for one in found] == [2]
-
-
-def test_of_a_cancelled_batch_outcomes_keep_their_threads(store: Store) -> None:
-    batch = accept(store, LINES, wanted(store, "exact"))
-    _, lease = claim(store), claim(store)
-    finish(store, lease, [scores(one) for one in outcomes_of(store, lease)])
-    store.batches.cancel("default", batch)
-    cancelled = store.batches.get("default", batch)
     found = read(store, cancelled, of(cancelled, on="all", threshold=None))
-    assert len(found) == cancelled.scored > 0
-    assert all(one["metadata"]["thread"]["id"] == one["metadata"]["outcome"]["index"] >= CHUNK_LINES for one in found)
+    assert 0 < len(found) == cancelled.scored < LINES
+    for one in (one["metadata"] for one in found):
+        assert one["thread"]["id"] == one["outcome"]["index"] and one["outcome"]["index"] // CHUNK_LINES == chunk
+    labels = {"2": 1.0, str(LINES - 2): 1.0}
+    found = read(store, cancelled, of(cancelled, labels="given", threshold=None), labels)
+    assert [one["id"] for one in found] == [labelled]
 
 
 def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Store) -> None:

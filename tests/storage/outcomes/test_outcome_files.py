@@ -1,4 +1,5 @@
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,25 +42,24 @@ def test_a_file_with_much_text_is_whole_too(store: Store, monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_file_that_is_gone_is_lost(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: path.unlink(), "gone from the spool: score"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-5]), "cut off in the spool"),
+        (lambda path: path.write_bytes(path.read_bytes().rpartition(b"\n{")[0] + b"\n"), "cut off in the spool"),
+    ],
+    ids=["gone", "cut off in a line", "cut off between lines"],
+)
+def test_a_file_that_is_gone_or_cut_off_is_lost(store: Store, damage: Callable[[Path], object], said: str) -> None:
     batch, files, path = scored(store)
-    path.unlink()
+    damage(path)
     for is_frozen in (False, True):
         if is_frozen:
             store.freezer.freeze(batch)
-        with pytest.raises(OutcomesLost, match=r"threads 1000 to 1499 of .* by exact@1 are gone from the spool: score"):
+        with pytest.raises(OutcomesLost, match=f"threads 1000 to 1499 of .* by exact@1 are {said}"):
             files.open(1, 1)
         files.open(0, 1).close()
-
-
-@pytest.mark.usefixtures("settled")
-@pytest.mark.parametrize("at_line_end", [True, False])
-def test_a_file_that_is_cut_off_is_lost(store: Store, at_line_end: bool) -> None:
-    _, files, path = scored(store)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:-1]) if at_line_end else b"".join(lines)[:-5])
-    with pytest.raises(OutcomesLost, match="are cut off in the spool"):
-        files.open(1, 1)
 
 
 def test_a_file_of_a_batch_that_has_just_ended_may_not_be_visible_yet(store: Store) -> None:

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, with_completion_scores
+from storage.batches import batch_threads
 from storage.errors import NotFound, OutcomesLost
 from storage.outcomes import outcomes
 from storage.outcomes.combined_outcomes import combining_of
@@ -42,36 +43,27 @@ def test_of_a_cancelled_batch_all_threads_that_are_done_are_read(store: Store) -
     assert [index for index, _ in read(store, batch, after=1998, limit=1003)] == done[999:1002]
 
 
-def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store) -> None:
-    batch = accept(store, 1200, wanted(store, "b"), wanted(store, "a"))
+@pytest.mark.parametrize("weight", [None, 0.5])
+def test_each_thread_has_a_line_of_each_grader_in_the_order_of_the_batch_and_a_combined_one_with_weights(
+    store: Store, weight: float | None
+) -> None:
+    batch = accept(store, 1200, wanted(store, "b", weight), wanted(store, "a"))
     leases = [claim(store) for _ in range(4)]
     for lease in leases[:3]:
         finish(store, lease)
-    expected = [(index, grader) for index in range(1200) for grader in ("b@1", "a@1")]
-    assert read(store, batch) == expected[:2000]
+    graders = ("b@1", "a@1", *(["combined"] if weight else []))
+    size, expected = len(graders), [(index, grader) for index in range(1200) for grader in graders]
+    assert read(store, batch) == expected[: 1000 * size]
     finish(store, leases[3])
     assert read(store, batch) == expected
-    assert read(store, batch, after=1100) == expected[2202:]
-
-
-def test_a_combined_outcome_follows_those_of_graders_with_weights(store: Store) -> None:
-    batch = accept(store, 1200, wanted(store, "b", 0.5), wanted(store, "a"))
-    leases = [claim(store) for _ in range(4)]
-    for lease in leases[:3]:
-        finish(store, lease)
-    graders = ("b@1", "a@1", "combined")
-    expected = [(index, grader) for index in range(1200) for grader in graders]
-    assert read(store, batch) == expected[:3000]
-    finish(store, leases[3])
     store.freezer.freeze(batch)
     for after, limit in ((-1, None), (1100, None), (998, 3)):
-        assert read(store, batch, after, limit) == expected[3 * (after + 1) : limit and 3 * (after + 1 + limit)]
+        assert read(store, batch, after, limit) == expected[size * (after + 1) : limit and size * (after + 1 + limit)]
     picked = b"".join(outcomes.read_picked(store.batches, batch, [7, 1100])).splitlines()
     found = [msgspec.json.decode(line, type=Outcome) for line in picked]
     assert [(one.index, one.grader) for one in found] == [(index, grader) for index in (7, 1100) for grader in graders]
-    for b, a, whole in (found[:3], found[3:]):
-        assert b.score is not None and a.score is not None
-        assert whole.score == 0.5 * b.score + a.score
+    for whole, b, a in zip(found[2::3], found[::3], found[1::3], strict=True) if weight else ():
+        assert whole.score == 0.5 * (b.score or 0.0) + (a.score or 0.0) > 0.0
 
 
 def test_values_and_details_are_combined_without_being_decoded(store: Store) -> None:
@@ -100,10 +92,13 @@ def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
 
 def test_a_batch_that_is_gone_is_not_an_empty_one(store: Store) -> None:
     batch = accept(store, 10)
-    blocks = outcomes.read(store.batches, batch)
+    of, one = (store.batches, batch), [0]
+    reads = [outcomes.read(*of), outcomes.read_picked(*of, one)]
+    reads += [batch_threads.read(*of), batch_threads.read_picked(*of, one)]
     store.batches.delete("default", batch)
-    with pytest.raises(NotFound):
-        next(blocks)
+    for blocks in reads:
+        with pytest.raises(NotFound):
+            next(blocks)
 
 
 def test_reading_goes_on_after_an_index_for_so_many_threads(store: Store) -> None:
