@@ -21,6 +21,7 @@ from storage import redis_keys
 from storage.environments.environment_builds import Made
 from storage.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, answer_of, comes_early, create, problem
+from tests.storage.environments.test_environments import claimed
 from tests.wheels import zip_of
 from worker.environments.data_zip import check as checked
 from worker.environments.settings import EnvironmentSettings
@@ -42,6 +43,7 @@ def on(service: Service) -> Iterator[None]:
 def test_nobody_may_build_unless_the_operator_says_so(client: httpx.Client) -> None:
     answer = client.post(PATH, json={"key": "math", "packages": ["sympy"]})
     assert "GRADEBOX_ENVIRONMENTS=on" in problem(answer, 403, "forbidden")
+    problem(client.post(f"{PATH}/data", content=zip_of({"a": ""}), headers=ZIP), 403, "forbidden")
     assert client.get(PATH).json() == []
 
 
@@ -51,9 +53,7 @@ def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
     assert made["builds"][0]["packages"] == ["numpy", "sympy==1.14"]
     assert client.get(PATH).json() == [made]
 
-    claim = service.store.builds.claim()
-    assert claim is not None
-    service.store.builds.fail(claim, "no wheels")
+    service.store.builds.fail(claimed(service.store.builds), "no wheels")
     found = client.get(f"{PATH}/math", params={"wait_s": 5}).json()
     assert (found["state"], found["builds"][0]["reason"]) == ("failed", "no wheels")
     assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == 2
@@ -66,22 +66,23 @@ def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
 def test_an_update_takes_a_place_that_projects_share(client: httpx.Client, service: Service) -> None:
     """It may read all versions of the project's graders, for a build that none of them names."""
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    claim = service.store.builds.claim()
-    assert claim is not None
-    service.store.builds.fail(claim, "no wheels")
+    service.store.builds.fail(claimed(service.store.builds), "no wheels")
     update = partial(client.put, f"{PATH}/math", json={"packages": ["numpy"]})
     assert not comes_early(service.services.reading.shares, READS_AT_ONCE // 2, update)
 
 
 @pytest.mark.usefixtures("on")
-def test_an_answer_waits_for_the_next_step(client: httpx.Client, service: Service) -> None:
+def test_an_answer_waits_for_the_next_step_and_asks_redis_for_nothing_meanwhile(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    waited = client.get(f"{PATH}/math", params={"wait_s": 0.5})
-    assert waited.elapsed.total_seconds() >= 0.5
+    looks = Mock(side_effect=service.store.environments.newest)
+    monkeypatch.setattr(service.store.environments, "newest", looks)
+    waited = client.get(f"{PATH}/math", params={"wait_s": 2})
+    assert (waited.elapsed.total_seconds() >= 2, looks.call_count <= 3) == (True, True)
     assert waited.json()["builds"][0]["step"] == "waiting"
 
-    claim = service.store.builds.claim()
-    assert claim is not None
+    claim = claimed(service.store.builds)
     for step in ("resolving", "compiling"):
         with ThreadPoolExecutor() as waiting:
             found = waiting.submit(client.get, f"{PATH}/math", params={"wait_s": 20})
@@ -90,17 +91,6 @@ def test_an_answer_waits_for_the_next_step(client: httpx.Client, service: Servic
             answer = found.result()
         assert answer.json()["builds"][0]["step"] == step
         assert answer.elapsed.total_seconds() < 5
-
-
-@pytest.mark.usefixtures("on")
-def test_who_waits_asks_redis_for_nothing_meanwhile(
-    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    looks = Mock(side_effect=service.store.environments.newest)
-    monkeypatch.setattr(service.store.environments, "newest", looks)
-    client.get(f"{PATH}/math", params={"wait_s": 2})
-    assert looks.call_count <= 3
 
 
 @pytest.mark.usefixtures("on")
@@ -137,9 +127,9 @@ def test_data_is_sent_and_named(client: httpx.Client, service: Service) -> None:
 
     made = answer_of(client.post(PATH, json={"key": "words", "data": sha256}), 202)
     assert (made["builds"][0]["data"], made["builds"][0]["packages"]) == (sha256, [])
-    claim = service.store.builds.claim()
-    assert claim is not None and claim.data == sha256
-    service.store.builds.fail(claim, "no room")
+    lent = claimed(service.store.builds)
+    assert lent.data == sha256
+    service.store.builds.fail(lent, "no room")
     for body, found in (({"packages": ["nltk"]}, (["nltk"], sha256)), ({"data": ""}, (["nltk"], ""))):
         build = client.put(f"{PATH}/words", json=body).json()["builds"][0]
         assert (build["packages"], build["data"]) == found
@@ -170,10 +160,6 @@ def test_data_that_cannot_be_is_refused_at_once(
     service.store.redis.delete(redis_keys.ARCHIVES_LOOK)
     assert Janitor(service.store, None).look()
     assert service.store.spool.batches() == before
-
-
-def test_no_data_is_taken_where_none_may_be_built(client: httpx.Client) -> None:
-    problem(client.post(f"{PATH}/data", content=zip_of({"a": ""}), headers=ZIP), 403, "forbidden")
 
 
 @pytest.mark.usefixtures("on")
@@ -211,9 +197,7 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
 @pytest.mark.usefixtures("on")
 def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Service) -> None:
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    claim = service.store.builds.claim()
-    assert claim is not None
-    service.store.builds.finish(claim, Made([], SHA256, PYTHON, 1, 1))
+    service.store.builds.finish(claimed(service.store.builds), Made([], SHA256, PYTHON, 1, 1))
 
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
@@ -226,11 +210,9 @@ def test_the_same_packages_are_built_anew_if_the_build_cannot_be_used(
     client: httpx.Client, service: Service, python: str, is_stored: bool, build: int
 ) -> None:
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    claim = service.store.builds.claim()
-    assert claim is not None
     if is_stored:
         service.store.archives.keep(SHA256, io.BytesIO(b"content"))
-    service.store.builds.finish(claim, Made([], SHA256, python, 1, 1))
+    service.store.builds.finish(claimed(service.store.builds), Made([], SHA256, python, 1, 1))
     if python != PYTHON:
         wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")

@@ -170,7 +170,7 @@ def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.M
 _READS = "async def grade(thread):\n    return float(thread.metadata['answer'] == thread.completion())\n"
 
 
-def test_test_threads_stay_with_the_grader_and_prove_what_comes_later(client: httpx.Client) -> None:
+def test_test_threads_stay_with_the_grader_and_prove_what_comes_later_or_is_validated(client: httpx.Client) -> None:
     threads = [{"completion": "4", "metadata": {"answer": "4"}}, {"completion": "5", "metadata": {"answer": "4"}}]
     body = {"key": "reads", "source": _READS, "threads": threads}
     assert client.post(URL, json=body).json()["test_threads"] == 2
@@ -186,6 +186,11 @@ def test_test_threads_stay_with_the_grader_and_prove_what_comes_later(client: ht
     problem(refused, 422, "validation-failed")
     kept = client.get(f"{URL}/reads").json()
     assert (kept["version"], kept["test_threads"]) == (4, 1)
+    validate = f"{PROJECT}/validate"
+    assert not client.post(validate, json={"source": _READS}).json()["valid"]
+    report = client.post(validate, json={"source": _READS, "grader": "reads"}).json()
+    assert (report["valid"], [outcome["score"] for outcome in report["outcomes"]]) == (True, [1.0])
+    problem(client.post(validate, json={"source": _READS, "grader": "other"}), 404, "not-found")
 
 
 @pytest.mark.parametrize(
@@ -212,13 +217,3 @@ def test_changes_in_a_proof_were_not_proved(client: httpx.Client, service: Servi
         assert said in problem(answer, 409, "conflict")
         assert client.get(f"{URL}/exact").json()["version"] == theirs.version
         assert client.put(f"{URL}/exact", json=slow).json()["version"] == theirs.version + 1
-
-
-def test_a_source_is_checked_on_the_test_threads_of_a_grader(client: httpx.Client) -> None:
-    threads = [{"completion": "4", "metadata": {"answer": "4"}}]
-    client.post(URL, json={"key": "reads", "source": _READS, "threads": threads}).raise_for_status()
-    assert not client.post(f"{PROJECT}/validate", json={"source": _READS}).json()["valid"]
-    report = client.post(f"{PROJECT}/validate", json={"source": _READS, "grader": "reads"}).json()
-    assert report["valid"]
-    assert [outcome["score"] for outcome in report["outcomes"]] == [1.0]
-    problem(client.post(f"{PROJECT}/validate", json={"source": _READS, "grader": "other"}), 404, "not-found")

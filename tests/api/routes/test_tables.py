@@ -154,8 +154,7 @@ def test_a_page_of_threads_that_are_gone_or_cut_off_is_not_shown_without_their_c
     assert "is gone from the spool" in problem(client.get(url, params=page), 404, "not-found")
 
 
-@pytest.mark.parametrize("is_gone", [True, False])
-@pytest.mark.parametrize("has_index", [True, False])
+@pytest.mark.parametrize(("is_gone", "has_index"), [(True, False), (False, True)])
 def test_outcomes_that_are_lost_are_an_error_that_stays(
     service: Service, client: httpx.Client, batch: str, monkeypatch: pytest.MonkeyPatch, is_gone: bool, has_index: bool
 ) -> None:
