@@ -49,9 +49,9 @@ def dispatch(store: Store) -> Dispatch:
 
 
 @pytest.fixture
-def sandboxes() -> Pool:
-    """No pool. Tests whose worker has sandboxes override this."""
-    return cast(Pool, None)
+def sandboxes(request: pytest.FixtureRequest) -> Pool:
+    """A pool for tests that are marked `sandbox`. Others have none."""
+    return cast(Pool, request.getfixturevalue("pool") if request.node.get_closest_marker("sandbox") else None)
 
 
 @pytest.fixture

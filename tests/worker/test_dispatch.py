@@ -36,17 +36,12 @@ def test_a_batch_calls_as_many_workers_as_there_are_and_it_has_units_for(store: 
     assert len(queue(redis)) == 3
 
 
-def test_a_worker_is_called_once(store: Store, redis: Redis) -> None:
-    dispatch = Dispatch(store)
-    dispatch.call()
-    dispatch.call()
-    assert len(queue(redis)) == 1
-
-
-def test_a_call_that_is_answered_leaves_nothing(store: Store, redis: Redis) -> None:
+def test_a_worker_is_called_once_and_a_call_that_is_answered_leaves_nothing(store: Store, redis: Redis) -> None:
     dispatch = Dispatch(store)
     assert dispatch.answer(0.01) is None
     dispatch.call()
+    dispatch.call()
+    assert len(queue(redis)) == 1
     job = dispatch.answer(0.01)
     assert job is not None and int(redis.ttl(f"rq:job:{job}")) > 0  # the job expires if its worker is killed
     dispatch.forget(job)

@@ -20,6 +20,7 @@ from runtime import health_file
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from tests.conftest import redis_server
+from tests.processes import printed
 from tests.waiting import eventually
 from tests.worker.conftest import ROOT, workers
 from worker import process
@@ -51,9 +52,8 @@ def test_it_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_it_imports_nothing_that_takes_time() -> None:
     """A container engine runs it every few seconds: with a client of Redis it took a tenth of a processor."""
-    code = "import sys, worker.health; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert not {"redis", "asyncio", "pydantic", "structlog", "storage"} & set(loaded.split())
+    loaded = printed("import worker.health; print(*sys.modules)").split()
+    assert not {"redis", "asyncio", "pydantic", "structlog", "storage"} & set(loaded)
 
 
 @pytest.mark.sandbox

@@ -9,7 +9,6 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import FeedbackOf
 from models.asks.asker import Asker
-from sandbox.pool.pool import Pool
 from storage import redis_keys
 from storage.batches import feedback_grader
 from storage.store import Store
@@ -18,11 +17,6 @@ from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache
 
 pytestmark = pytest.mark.sandbox
-
-
-@pytest.fixture
-def sandboxes(pool: Pool) -> Pool:
-    return pool
 
 
 def away(made: Outcome) -> Outcome:

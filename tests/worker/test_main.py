@@ -18,7 +18,7 @@ HALF = "async def grade(thread):\n    return 0.5\n"
 
 
 @pytest.mark.sandbox
-def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
+def test_a_worker_stands_back_behind_the_api_and_serves_what_it_has_done_on_the_port_that_it_is_given(
     store: Store, dispatch: Dispatch, storage_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as found:
@@ -31,6 +31,7 @@ def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
         assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in refused.stderr
     with workers(store, storage_settings) as start:
         worker = start()
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
         over(store, submit(store, dispatch, 1500, HALF))
 
         def told() -> str:

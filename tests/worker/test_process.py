@@ -1,9 +1,6 @@
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -17,9 +14,10 @@ from storage.connection import connect
 from storage.queue.leases import UnitPart
 from storage.settings import StorageSettings
 from storage.store import Store
+from tests.processes import printed
 from tests.storage.making import claim, full
 from tests.waiting import eventually
-from tests.worker.conftest import ROOT, Start, over, scores, submit
+from tests.worker.conftest import Start, over, scores, submit
 from worker.dispatch import QUEUES, Dispatch
 from worker.process import LeaseWorker, _raising
 
@@ -86,10 +84,7 @@ process._work = work
 process.run()
 print("stopped")
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=20, check=False
-    )
-    assert done.stdout == "stopped\n", done.stderr
+    assert printed(program) == "stopped\n"
 
 
 def test_a_worker_that_has_just_worked_answers_in_the_same_job(store: Store, dispatch: Dispatch, start: Start) -> None:
@@ -196,10 +191,6 @@ def test_an_idle_worker_looks_each_second_whether_redis_is_back(monkeypatch: pyt
     with pytest.raises(StopRequested):
         idle.dequeue_job_and_maintain_ttl(1)
     assert max(pauses) <= 1
-
-
-def test_a_worker_stands_back_behind_the_api(start: Start) -> None:
-    assert os.getpriority(os.PRIO_PROCESS, start().pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
 
 
 def test_a_redis_that_is_full_at_the_end_of_a_job_is_one_warning(

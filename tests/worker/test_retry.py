@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError, with_completion_scores
-from sandbox.pool.pool import Pool
 from storage import redis_keys
 from storage.store import Store
 from tests.earlier_outcomes import in_earlier_form
@@ -26,11 +25,6 @@ from worker.unit import Scored
 pytestmark = pytest.mark.sandbox
 NEW = "async def grade(thread):\n    return 1000.0 + float(thread.completion())\n"
 SLOW = "import time\n" + NEW.replace("    return", "    time.sleep(0.02)\n    return")
-
-
-@pytest.fixture
-def sandboxes(pool: Pool) -> Pool:
-    return pool
 
 
 def retryable(place: int) -> bool:

@@ -163,18 +163,12 @@ async def grade(thread):
 SLOW_ASKS = ASKS.replace("2.0", "slow")
 
 
-class NeverForSlow(EchoAsker):
-    """Never answers `slow`."""
+class Never(EchoAsker):
+    """Answers neither `slow` nor a project whose name begins with `slow`."""
 
     def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
-        return Future() if b"slow" in request else super().ask(request, context, wanted)
-
-
-class NeverForSome(EchoAsker):
-    """Never answers a project whose name begins with `slow`."""
-
-    def ask(self, request: bytes, context: AskContext, wanted: Callable[[], bool]) -> Future[Answer]:
-        return Future() if context.project.startswith("slow") else super().ask(request, context, wanted)
+        is_slow = b"slow" in request or context.project.startswith("slow")
+        return Future() if is_slow else super().ask(request, context, wanted)
 
 
 def _is_in_state(store: Store, project: str, batch: str, state: str) -> bool:
@@ -183,7 +177,7 @@ def _is_in_state(store: Store, project: str, batch: str, state: str) -> bool:
 
 def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(store: Store, pool: Pool) -> None:
     """No loop leaves a chunk that asks: the first loop keeps one of them, and a second loop keeps another."""
-    with working(store, pool, NeverForSome()):
+    with working(store, pool, Never()):
         for name in ("slow-1", "slow-2", "slow-3"):
             slow = of_project(store, name, 1, ASKS)
             eventually(partial(_is_in_state, store, name, slow, "running"))
@@ -195,7 +189,7 @@ def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(
 @pytest.mark.parametrize("project", ["p", "other"])
 def test_slow_asks_of_a_project_keep_no_batch_from_its_model(store: Store, pool: Pool, project: str) -> None:
     """Its chunks take all loops that they may; batches of its own, and of other projects, still have one."""
-    with working(store, pool, NeverForSlow()):
+    with working(store, pool, Never()):
         slow = [of_project(store, "p", 1, SLOW_ASKS) for _ in range(4 if project == "p" else 10)]
         for batch in slow[:4]:
             eventually(partial(_is_in_state, store, "p", batch, "running"), 20)

@@ -10,7 +10,6 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
 from sandbox.grading.grading import Grading
-from sandbox.pool.pool import Pool
 from storage import redis_keys
 from storage.queue.leases import UnitPart
 from storage.store import Store
@@ -23,11 +22,6 @@ from worker.unit import Scored
 pytestmark = pytest.mark.sandbox
 QUICK = "async def grade(thread):\n    return float(thread.completion())\n"
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return float(thread.completion())\n"
-
-
-@pytest.fixture
-def sandboxes(pool: Pool) -> Pool:
-    return pool
 
 
 def scores(unit: Scored) -> list[float | None]:

@@ -17,6 +17,7 @@ from storage.environments import environment_builds
 from storage.environments.environment_builds import Claim, Made
 from storage.settings import StorageSettings
 from storage.store import Store
+from tests.storage.environments.test_environments import claimed
 from tests.waiting import eventually
 from tests.wheels import folder_for_environments, make_wheel
 from tests.worker.conftest import Worker, workers
@@ -78,16 +79,6 @@ def test_folders_of_deleted_environments_are_removed_after_a_day(
     assert local.is_dir()
 
 
-def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[], Worker]) -> None:
-    start()
-    store.environments.create("default", "small", ["small"])
-    eventually(lambda: _now(store, "small").state != "building")
-
-    (build,) = _now(store, "small").builds
-    assert build.state == "ready", build.reason
-    assert store.spool.archives() == {build.sha256}
-
-
 def test_a_tenant_is_told_no_path_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     context, claim = MagicMock(), MagicMock()
     told = EnvironmentBuilder(context, EnvironmentSettings())
@@ -103,8 +94,7 @@ def test_a_build_outlasts_an_outage_of_redis(
     context: WorkerContext, store: Store, monkeypatch: pytest.MonkeyPatch, is_made: bool
 ) -> None:
     store.environments.create("default", "small", ["small"])
-    claim = store.builds.claim()
-    assert claim is not None
+    claim = claimed(store.builds)
 
     def make(_: Claim, progress: Callable[[str], None]) -> Made:
         progress("resolving")
@@ -135,8 +125,7 @@ def test_no_other_worker_takes_a_build_whose_disk_is_slow(
     monkeypatch.setattr(environment_builds, "LEASE_S", 0.5)
     monkeypatch.setattr(builder, "_LONG_STEP_S", 0.1)
     store.environments.create("default", "small", ["small"])
-    claim = store.builds.claim()
-    assert claim is not None
+    claim = claimed(store.builds)
 
     def make(*_: object) -> Made:
         time.sleep(1.2)
@@ -167,6 +156,7 @@ def test_what_a_killed_worker_was_building_is_built_by_another(
     (build,) = _now(store, "large").builds
     assert build.state == "ready", build.reason
     assert (unpacked / build.sha256 / "large/module_1.py").is_file()
+    assert store.spool.archives() == {build.sha256}
 
 
 def test_a_worker_that_stops_gives_its_build_back(store: Store, start: Callable[[], Worker]) -> None:
