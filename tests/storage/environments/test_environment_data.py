@@ -44,16 +44,12 @@ def look(store: Store) -> None:
     assert Janitor(store, None).look()
 
 
-def files(store: Store) -> set[str]:
-    return store.spool.batches()
-
-
 def test_it_is_kept_once_and_read(store: Store) -> None:
     sha256 = send(store, b"some data")
     assert send(store, b"some data") == sha256
     look(store)  # removes the second copy
-    assert files(store) == store.environment_data.ids()
-    assert len(files(store)) == 1
+    assert store.spool.batches() == store.environment_data.ids()
+    assert len(store.spool.batches()) == 1
     with store.environment_data.open("default", sha256) as file:
         assert file.read() == b"some data"
     assert store.redis.zcard(redis_keys.UPLOADS) == 0
@@ -84,7 +80,7 @@ def test_what_no_build_names_goes_after_a_day(store: Store) -> None:
     named, unnamed = send(store, b"named"), send(store, b"unnamed")
     store.environments.create("default", "words", [], named)
     look(store)
-    assert len(files(store)) == 2
+    assert len(store.spool.batches()) == 2
     again = send(store, b"again")
     age(store, KEPT_S + 1)
     young = send(store, b"young")
@@ -94,11 +90,11 @@ def test_what_no_build_names_goes_after_a_day(store: Store) -> None:
         store.environment_data.open("default", sha256).close()
     with pytest.raises(NotFound):
         store.environment_data.open("default", unnamed)
-    assert len(files(store)) == 3
+    assert len(store.spool.batches()) == 3
     store.environments.delete("default", "words")
     age(store, KEPT_S + 1)
     look(store)
-    assert files(store) == set()
+    assert store.spool.batches() == set()
 
 
 def test_a_build_that_is_made_as_it_is_swept_is_refused_or_has_it(
@@ -123,13 +119,13 @@ def test_nothing_is_left_of_an_upload_that_broke_off(store: Store) -> None:
     upload = DataUpload(store, "default")
     upload.write(b"half")
     upload.abandon()
-    assert files(store) == set()
+    assert store.spool.batches() == set()
 
     DataUpload(store, "default").write(b"killed")
     killed: Any = store.redis.zrange(redis_keys.UPLOADS, 0, -1)
     store.redis.zadd(redis_keys.UPLOADS, dict.fromkeys(killed, 1))
     look(store)
-    assert files(store) == set()
+    assert store.spool.batches() == set()
 
 
 def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store) -> None:
@@ -138,16 +134,16 @@ def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store) -> 
     with store.spool.writing_data(old) as file:
         file.write(b"of nothing")
     (kept,) = store.environment_data.ids()
-    assert files(store) == {old, kept}
+    assert store.spool.batches() == {old, kept}
     store.redis.hset(
         redis_keys.environment_data("other"), "0" * 64, msgspec.json.encode(environment_data.Kept(old, time.time()))
     )
     store.redis.delete(redis_keys.ORPHANS)
     look(store)
-    assert files(store) == {old, kept}
+    assert store.spool.batches() == {old, kept}
     store.redis.delete(redis_keys.environment_data("other"), redis_keys.ORPHANS)
     look(store)
-    assert files(store) == {kept}
+    assert store.spool.batches() == {kept}
 
 
 def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

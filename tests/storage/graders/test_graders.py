@@ -44,15 +44,6 @@ def test_updates_at_once_make_a_version_each(store: Store) -> None:
     assert store.graders.get("default", "exact").version == 9
 
 
-def test_numbers_are_not_given_again(store: Store) -> None:
-    create(store)
-    store.graders.update("default", "exact", proved("# two\n" + SOURCE))
-    store.graders.delete("default", "exact")
-    assert create(store).version == 3
-    with pytest.raises(NotFound, match="no version 2"):
-        store.graders.version("default", "exact", 2)
-
-
 def test_of_two_versions_that_follow_the_same_one_is_kept(store: Store) -> None:
     create(store)
 

@@ -222,19 +222,16 @@ def test_what_is_there_already_is_no_change(store: Store) -> None:
     assert store.models.access("default", "judge").api_key == "other"
 
 
-def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
+def test_a_key_or_headers_take_the_place_of_those_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
     create(store.models)
-    moved = Models(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
-    assert moved.update("default", "judge", {"api_key": SECRET}).has_api_key
-    assert moved.access("default", "judge").api_key == SECRET
-
-
-def test_headers_take_the_place_of_those_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
     store.endpoints.create("default", "reward", URL, "", 30, HEADERS)
-    moved = Endpoints(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
-    assert moved.get("default", "reward").header_names == [*HEADERS]
-    moved.update("default", "reward", {"headers": HEADERS})
-    assert moved.access("default", "reward").headers == HEADERS
+    of = (store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
+    models, endpoints = Models(*of), Endpoints(*of)
+    assert models.update("default", "judge", {"api_key": SECRET}).has_api_key
+    assert models.access("default", "judge").api_key == SECRET
+    assert endpoints.get("default", "reward").header_names == [*HEADERS]
+    endpoints.update("default", "reward", {"headers": HEADERS})
+    assert endpoints.access("default", "reward").headers == HEADERS
 
 
 def test_a_model_made_again_is_another(store: Store) -> None:

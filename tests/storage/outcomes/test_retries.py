@@ -193,18 +193,13 @@ def test_bytes_and_the_time_of_a_batch_follow(store: Store) -> None:
     retry(store, batch)
     assert finish(store, claim(store))
     store.freezer.freeze(batch)
-    payload = sum(len(line) for line in lines_of_payload(store, batch))
+    payload = sum(chunk.length for chunk in plan_of(store, batch).chunks)
     written = sum(len(line) for line in lines_of(store, batch))
     assert int(store.redis.hget(redis_keys.STORED, "default") or 0) == payload + written
     assert store.batches.get("default", batch).kept
     assert not store.redis.hlen(redis_keys.SOURCES) and not store.redis.hlen(redis_keys.HOLDS)
     store.batches.delete("default", batch)
     assert not store.redis.exists(redis_keys.STORED) and not store.redis.keys(f"{redis_keys.batch(batch)}*")
-
-
-def lines_of_payload(store: Store, batch: str) -> list[bytes]:
-    plan = plan_of(store, batch)
-    return [store.spool.read_payload(batch, chunk.offset, chunk.length) for chunk in plan.chunks]
 
 
 def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: Store) -> None:
