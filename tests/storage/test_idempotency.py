@@ -67,14 +67,6 @@ def test_of_many_answers_the_oldest_give_way(store: Store, redis: Redis, monkeyp
     assert redis.llen(redis_keys.answers("a")) == redis.llen(redis_keys.answers("b")) == 2
 
 
-def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: Store) -> None:
-    exact, batch_id = [wanted(store, "exact")], store.orphan_files.begin()
-    new = UploadedBatch(batch_id, "default", exact, CHUNKS)
-    made = [store.acceptance.accept(new, lambda pipe: None, ONE) for _ in range(2)]
-    assert made[0] == made[1]
-    assert store.orphan_files.due() == []
-
-
 def test_a_key_that_is_used_again_after_its_answer_expired_keeps_the_new_one(redis: Redis) -> None:
     remember = script(redis, "keep_answer")
 

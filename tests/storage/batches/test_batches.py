@@ -64,12 +64,6 @@ def test_the_batches_of_a_grader_are_found_without_reading_the_records_of_others
     assert store.batches.newest("default", 9, grader="exact", version=2) == []
 
 
-def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
-    batch = accept(store, 1)
-    finish(store, claim(store))
-    assert store.batches.cancel("default", batch).state == "finished"
-
-
 @pytest.mark.parametrize("is_gone", [True, False])
 def test_a_lost_table_is_not_the_end_of_outcomes(store: Store, monkeypatch: pytest.MonkeyPatch, is_gone: bool) -> None:
     batch = accept(store, 40_000)

@@ -19,17 +19,6 @@ def read(store: Store, batch: str, after: int = -1, limit: int | None = None) ->
     return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
 
 
-def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> None:
-    batch = accept(store, 2500)
-    first, second, third = claim(store), claim(store), claim(store)
-    finish(store, third)
-    assert read(store, batch) == []
-    finish(store, first)
-    assert [index for index, _ in read(store, batch)] == list(range(1000))
-    finish(store, second)
-    assert [index for index, _ in read(store, batch)] == list(range(2500))
-
-
 def test_of_a_cancelled_batch_all_threads_that_are_done_are_read(store: Store) -> None:
     batch = accept(store, 3500)
     leases = [claim(store) for _ in range(4)]

@@ -187,21 +187,6 @@ def test_the_janitor_leaves_the_files_of_a_batch_that_runs_again(store: Store) -
     assert sorted(store.spool.outcome_files(batch)) == [(0, 2), (1, 1)]
 
 
-def test_bytes_and_the_time_of_a_batch_follow(store: Store) -> None:
-    batch = finished(store)
-    store.batches.keep("default", batch, kept=True)
-    retry(store, batch)
-    assert finish(store, claim(store))
-    store.freezer.freeze(batch)
-    payload = sum(chunk.length for chunk in plan_of(store, batch).chunks)
-    written = sum(len(line) for line in lines_of(store, batch))
-    assert int(store.redis.hget(redis_keys.STORED, "default") or 0) == payload + written
-    assert store.batches.get("default", batch).kept
-    assert not store.redis.hlen(redis_keys.SOURCES) and not store.redis.hlen(redis_keys.HOLDS)
-    store.batches.delete("default", batch)
-    assert not store.redis.exists(redis_keys.STORED) and not store.redis.keys(f"{redis_keys.batch(batch)}*")
-
-
 def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: Store) -> None:
     batch = finished(store, wanted(store, "a", 0.5), wanted(store, "b"))
     assert [(one["grader"], one["error"]["retryable"]) for one in errors(store, batch)] == [
