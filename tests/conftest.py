@@ -47,7 +47,7 @@ settings.load_profile("gradebox")
 _TOGETHER = {
     "dialects": r"tests/api/dialects/\w+/.*",
     "numbers": r"tests/api/(numbers/.*|routes/test_(intervals|numbers)\.py)",
-    "object store": r"tests/(api/table/test_page|storage/test_(recorded_scores|spool)|worker/test_object_store)\.py",
+    "object store": r"tests/(storage/(batches/test_recorded_scores|spool/test_spool\w*)|worker/test_object_store)\.py",
     "service": r"tests/(examples/test_(checks|judges_from_elsewhere)_page|gradebox/(cli/test_commands"
     r"|client/test_lost_answers|rewards/test_\w+|service/test_(feedback|spending)"
     r"|test_(client|docs_blocks|groups|openai)))\.py",

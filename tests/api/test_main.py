@@ -1,7 +1,6 @@
 """Tests of what the processes of the service load before they serve."""
 
-import subprocess
-import sys
+from tests.processes import printed
 
 UNUSED = ("rich", "pygments", "pydantic.v1", "email_validator", "opentelemetry.sdk.metrics")
 SLOW = ("scipy", "numpy", "aiohttp")  # loaded by the program for statistics, and by the first ask
@@ -9,5 +8,5 @@ SLOW = ("scipy", "numpy", "aiohttp")  # loaded by the program for statistics, an
 
 def test_what_the_service_does_not_use_or_not_yet_is_not_loaded() -> None:
     for program in ("api", "worker"):
-        look = f"import sys, {program}.__main__; print([name for name in {UNUSED + SLOW} if sys.modules.get(name)])"
-        assert subprocess.run([sys.executable, "-c", look], stdout=subprocess.PIPE, check=True).stdout == b"[]\n"
+        look = f"import {program}.__main__; print([name for name in {UNUSED + SLOW} if sys.modules.get(name)])"
+        assert printed(look) == "[]\n"

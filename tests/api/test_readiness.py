@@ -96,11 +96,6 @@ def test_a_thread_that_ended_makes_it_not_ready(store: Store, pool: Pool, monkey
     assert "secret" not in trouble
 
 
-def test_without_sandboxes_it_is_not_ready(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "trouble", lambda: "the disk is full")
-    assert Readiness(store, pool).troubles() == ("sandboxes cannot be started: the disk is full",)
-
-
 def test_a_redis_that_was_emptied_makes_it_not_ready(store: Store, pool: Pool) -> None:
     store.redis.flushdb()
     (trouble,) = Readiness(store, pool).troubles()

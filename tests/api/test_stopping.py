@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -25,7 +26,7 @@ from tests.api.http.test_websocket import websocket_head
 pytestmark = pytest.mark.sandbox
 SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return 1.0\n"
 AT_LOAD = "import time\ntime.sleep(8)\nasync def grade(thread):\n    return 1.0\n"
-THREAD = {"messages": [{"role": "assistant", "content": "4"}]}
+THREAD: dict[str, object] = {"messages": [{"role": "assistant", "content": "4"}]}
 STOP_S = 1.0
 
 Ask = Callable[[httpx.Client], httpx.Response]
@@ -52,30 +53,6 @@ def sleeper(service: Service, secret: str) -> None:
         assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
 
 
-def score(client: httpx.Client) -> httpx.Response:
-    thread = {**THREAD, "metadata": {"sleeps": True}}
-    return client.post(f"{PROJECT}/graders/sleeps/score", json={"threads": [thread]})
-
-
-def reward(client: httpx.Client) -> httpx.Response:
-    body = {"turns": THREAD["messages"], "metadata": {"sleeps": True}}
-    return client.post("/reward/default/sleeps/score", json=body)
-
-
-def validate(client: httpx.Client) -> httpx.Response:
-    return client.post(f"{PROJECT}/validate", json={"source": AT_LOAD})
-
-
-def create(client: httpx.Client) -> httpx.Response:
-    return client.post(f"{PROJECT}/graders", json={"key": "other", "source": AT_LOAD})
-
-
-def run(client: httpx.Client) -> httpx.Response:
-    grader = {"type": "python", "name": "a", "source": "import time\ndef grade(sample, item):\n    time.sleep(20)\n"}
-    body = {"grader": grader, "model_sample": "4", "item": {}}
-    return client.post("/openai/v1/fine_tuning/alpha/graders/run", json=body)
-
-
 def wait_for_batch(client: httpx.Client) -> httpx.Response:
     batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "sleeps"}], "threads": [THREAD]}).json()
     return client.get(f"{PROJECT}/batches/{batch['id']}?wait_s=30")
@@ -90,7 +67,23 @@ def unfinished_body(client: httpx.Client) -> httpx.Response:
     return client.post(f"{PROJECT}/batches?grader=sleeps", content=body(), headers=kind)
 
 
-WAITS: list[Ask] = [score, reward, validate, create, run, wait_for_batch, unfinished_body]
+SCORED = {"metadata": {"sleeps": True}}
+RUN = {"type": "python", "name": "a", "source": "import time\ndef grade(sample, item):\n    time.sleep(20)\n"}
+POSTS: dict[str, dict[str, object]] = {
+    f"{PROJECT}/graders/sleeps/score": {"threads": [THREAD | SCORED]},
+    "/reward/default/sleeps/score": {"turns": THREAD["messages"], **SCORED},
+    f"{PROJECT}/validate": {"source": AT_LOAD},
+    f"{PROJECT}/graders": {"key": "other", "source": AT_LOAD},
+    "/openai/v1/fine_tuning/alpha/graders/run": {"grader": RUN, "model_sample": "4", "item": {}},
+}
+
+
+def post(path: str, client: httpx.Client) -> httpx.Response:
+    return client.post(path, json=POSTS[path])
+
+
+score = partial(post, next(iter(POSTS)))
+WAITS: list[Ask] = [*(partial(post, path) for path in POSTS), wait_for_batch, unfinished_body]
 
 
 def said(answer: httpx.Response) -> None:

@@ -123,19 +123,24 @@ def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
             yield name, redis.dump(name)
 
 
-def test_without_a_key_and_with_a_wrong_or_revoked_one(
-    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
-) -> None:
+@pytest.fixture
+def strangers(service: Service, client: httpx.Client) -> list[httpx.Client]:
+    """Clients without a key, with a wrong one and with a revoked one."""
+    service.services.failed_keys = FailedKeys(1000)  # more than the wrong keys that a test sends
     revoked = keyed(client, service, "manage", "*")
     client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
     wrong = httpx.Client(base_url=service.url, headers={"Authorization": "Bearer gbx_0123_wrong"})
-    without = httpx.Client(base_url=service.url)
+    return [httpx.Client(base_url=service.url), wrong, revoked]
+
+
+def test_without_a_key_and_with_a_wrong_or_revoked_one(
+    service: Service, strangers: list[httpx.Client], routes: list[Route], filled: dict[str, str]
+) -> None:
     before = list(kept(service))
-    service.services.failed_keys = FailedKeys(1000)  # more than the wrong keys that the test sends
     for route in routes:
         if route.path in PUBLIC:
             continue
-        for stranger in (without, wrong, revoked):
+        for stranger in strangers:
             response = route.ask(stranger, filled)
             assert response.status_code == 401, f"{route}: {response.text}"
             assert not any(mark in response.text for mark in MARKS), route

@@ -6,8 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from gradebox.outcome import Spent
 from models.scoring.validation_asks import asker_of
 from models.settings import ModelSettings
+from storage.models.kept_replies import Keeping
+from storage.models.spending import BudgetStanding, CountedAsk, arguments, standing
 from tests.api.conftest import PROJECT, Service, answer_of, finished
 
 
@@ -20,6 +23,12 @@ def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(service.services, "asker", asker)
     yield
     asker.close()
+
+
+def spend(service: Service, spent: Spent, asked: str = "model:judge", project: str = "default") -> BudgetStanding:
+    """Counts what an ask cost, and returns what is told of budgets."""
+    counted = arguments(CountedAsk(project, asked, "polite", ""), Keeping(0, 1), spent)
+    return standing(service.store.spending.count(args=counted))
 
 
 def scored(client: httpx.Client, graders: Sequence[str], threads: Sequence[dict[str, Any]]) -> str:

@@ -293,11 +293,23 @@ def test_a_line_that_is_no_thread_is_an_outcome(client: httpx.Client) -> None:
     assert [one["score"] for one in outcomes(client, batch)] == [1.0, None, None, None, None, 0.0]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t \n"])
-def test_an_empty_batch_is_refused(client: httpx.Client, service: Service, content: bytes) -> None:
+LONG = b'{}\n{"completion": "' + b"x" * (5 * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "name", "said"),
+    [
+        *((empty, 422, "invalid-request", "empty") for empty in (b"", b"\n", b" \r\n\t \n")),
+        (LONG, 413, "too-large", "line 2 is longer than 4194304 bytes"),
+    ],
+    ids=["nothing", "a line end", "white space", "a long line"],
+)
+def test_a_batch_that_is_empty_or_has_too_long_a_line_is_refused(
+    client: httpx.Client, service: Service, content: bytes, status: int, name: str, said: str
+) -> None:
     create(client)
     response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
-    assert "empty" in problem(response, 422, "invalid-request")
+    assert said in problem(response, status, name)
     assert left(client, service) == []
 
 
@@ -327,14 +339,6 @@ def test_graders_that_make_no_sense_are_refused_before_the_body(
     create(client)
     endless = (b'{"completion": "4"}\n' * 1000 for _ in range(2000))
     assert says in problem(client.post(f"{URL}?{query}", content=endless, headers=LINES), status, name)
-
-
-def test_a_line_that_is_too_long_is_named(client: httpx.Client, service: Service) -> None:
-    create(client)
-    content = b'{}\n{"completion": "' + b"x" * (5 * 1024 * 1024)
-    response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
-    assert "line 2 is longer than 4194304 bytes" in problem(response, 413, "too-large")
-    assert left(client, service) == []
 
 
 def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: Service, secret: str) -> None:

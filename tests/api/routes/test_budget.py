@@ -4,18 +4,12 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.models.kept_replies import Keeping
-from storage.models.spending import BudgetStanding, CountedAsk, arguments, standing
 from tests.api.conftest import PROJECT, Service, problem
+from tests.api.routes.conftest import spend
 
 PATH = f"{PROJECT}/budget"
+HALF = Spent(1, 0, 100, 20, 0.5)
 NONE: dict[str, object] = {"usd": None, "tokens": None, "period": "total", "not_limited": []}
-
-
-def spend(service: Service, usd: float, project: str = "default") -> BudgetStanding:
-    asked = CountedAsk(project, "model:judge", "polite", "")
-    counted = arguments(asked, Keeping(0, 1), Spent(1, 0, 100, 20, usd))
-    return standing(service.store.spending.count(args=counted))
 
 
 @pytest.mark.parametrize("period", ["day", "month", "total"])
@@ -26,10 +20,10 @@ def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Ser
     unspent = {**budget, "spent_usd": 0, "spent_tokens": 0, "is_spent": False}
     assert client.put(PATH, json=sent).json() == unspent
     for _ in range(2):
-        spend(service, 0.5)
-    spend(service, 1, "other")
+        spend(service, HALF)
+    spend(service, HALF, project="other")
     assert client.get(PATH).json() == {**budget, "spent_usd": 1, "spent_tokens": 240, "is_spent": False}
-    last = spend(service, 0.5)
+    last = spend(service, HALF)
     assert last.budget is not None
     assert last.project.used_up(last.budget), "what asks read says the same"
     assert client.get(PATH).json() == {**budget, "spent_usd": 1.5, "spent_tokens": 360, "is_spent": True}

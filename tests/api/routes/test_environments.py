@@ -195,26 +195,19 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
 
 
 @pytest.mark.usefixtures("on")
-def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Service) -> None:
-    client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    service.store.builds.finish(claimed(service.store.builds), Made([], SHA256, PYTHON, 1, 1))
-
-    wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
-    problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
-    create(client)  # other graders still work
-
-
-@pytest.mark.usefixtures("on")
 @pytest.mark.parametrize(("python", "is_stored", "build"), [(PYTHON, True, 1), (PYTHON, False, 2), ("3.1", True, 2)])
-def test_the_same_packages_are_built_anew_if_the_build_cannot_be_used(
+def test_a_build_that_cannot_be_used_gives_no_score_and_the_same_packages_are_built_anew(
     client: httpx.Client, service: Service, python: str, is_stored: bool, build: int
 ) -> None:
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
     if is_stored:
         service.store.archives.keep(SHA256, io.BytesIO(b"content"))
     service.store.builds.finish(claimed(service.store.builds), Made([], SHA256, python, 1, 1))
+    wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     if python != PYTHON:
-        wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
         assert "math@1 was built for Python 3.1, and the service has" in said
+    elif not is_stored:
+        problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
+        create(client)  # other graders still work
     assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == build

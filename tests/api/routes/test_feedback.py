@@ -76,11 +76,6 @@ def test_it_is_not_taken_for_a_batch_of_completions(
     assert left(client, service) == before
 
 
-def test_a_budget_that_would_not_limit_the_model_is_refused(client: httpx.Client, batch: Batch) -> None:
-    detail = problem(ask(client, batch, threshold=10.0, budget={"usd": 1}), 422, "invalid-request")
-    assert "does not limit m, which has no price: set" in detail
-
-
 def test_what_is_refused_leaves_nothing(
     service: Service, client: httpx.Client, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +85,8 @@ def test_what_is_refused_leaves_nothing(
     assert "different from its label" in said
     said = problem(ask(client, batch, of="judge", labels={"5": 1.0, "none": 1.0}), 422, "invalid-request")
     assert "'none'" in said
+    said = problem(ask(client, batch, threshold=10.0, budget={"usd": 1}), 422, "invalid-request")
+    assert "does not limit m, which has no price: set" in said
     problem(ask(client, batch, model="other"), 404, "not-found")
     problem(ask(client, batch, on="some"), 422, "invalid-request")
     problem(ask(client, batch, labels=["a"]), 422, "invalid-request")
@@ -101,6 +98,13 @@ def test_what_is_refused_leaves_nothing(
     text = client.post(f"{PROJECT}/batches/{batch.id}/feedback", content=b"{}", headers={"Content-Type": "text/plain"})
     problem(text, 415, "unsupported-media-type")
     problem(client.post(f"{PROJECT}/batches/nothing/feedback", json={"model": "m"}), 404, "not-found")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.store.backlog, "most", Waiting(50, 10))
+        service.store.redis.hset(redis_keys.WAITING, "default", 50)
+        service.store.redis.hset(redis_keys.ACTIVE, "default", 1)
+        problem(ask(client, batch, on="all"), 429, "queue-full")
+        service.store.redis.delete(redis_keys.WAITING, redis_keys.ACTIVE)
 
     read = feedback_lines.read
 
@@ -127,14 +131,3 @@ def test_outcomes_that_are_scored_again_meanwhile_are_not_taken_for_all(
     monkeypatch.undo()
     assert [one["id"] for one in client.get(f"{PROJECT}/batches").json()] == [batch.id]
     assert "running" in problem(ask(client, batch, on="all"), 409, "conflict")
-
-
-def test_a_project_with_much_waiting_gets_no_feedback_yet(
-    service: Service, client: httpx.Client, batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = left(client, service)
-    monkeypatch.setattr(service.store.backlog, "most", Waiting(50, 10))
-    service.store.redis.hset(redis_keys.WAITING, "default", 50)
-    service.store.redis.hset(redis_keys.ACTIVE, "default", 1)
-    problem(ask(client, batch, on="all"), 429, "queue-full")
-    assert left(client, service) == before

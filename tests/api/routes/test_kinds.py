@@ -116,6 +116,9 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
     assert "'other'" in problem(client.post(URL, json=lacks), 422, "validation-failed")
     long = broken | {"config": CONFIG | {"criteria": "x" * 65_536}}
     assert "65536" in problem(client.post(URL, json=long), 422, "validation-failed").replace(",", "")
+    checks = {"key": "four", "kind": "checks", "config": {"checks": [{"check": "matches", "pattern": "("}]}}
+    said = problem(client.post(URL, json=checks), 422, "validation-failed")
+    assert "checks[0]: matches(pattern=) takes a regular expression" in said
     assert client.get(URL).json() == []
     tried = client.post(f"{PROJECT}/validate", json={"kind": "binary_judge", "config": CONFIG}).json()
     assert (tried["valid"], tried["asks"]) == (True, ["model:small-judge"])
@@ -341,12 +344,6 @@ def test_checks_are_a_grader_over_http_and_by_the_client(client: httpx.Client, o
     assert scored(client, "four-too") == result
     with pytest.raises(ValueError, match="write a function grader"):
         ours.graders.create.checks("own", [satisfies(bool)])
-
-
-def test_a_check_that_is_none_is_named_by_the_proof(client: httpx.Client) -> None:
-    broken = {"key": "four", "kind": "checks", "config": {"checks": [{"check": "matches", "pattern": "("}]}}
-    report = problem(client.post(URL, json=broken), 422, "validation-failed")
-    assert "checks[0]: matches(pattern=) takes a regular expression" in report
 
 
 def test_a_combination_scores_by_other_graders(client: httpx.Client, run: Callable[..., Any], tmp_path: Path) -> None:

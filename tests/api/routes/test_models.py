@@ -1,4 +1,4 @@
-"""Tests of models over HTTP."""
+"""Tests of models over HTTP, and of what endpoints share with them."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +12,7 @@ from tests.api.conftest import PROJECT, Service, answer_of, problem
 
 PATH = f"{PROJECT}/models"
 SECRET = "sk-very-secret-of-a-model-0123456789"
+SERVERS = [(PATH, "base_url", {"model": "m"}), (f"{PROJECT}/endpoints", "url", {})]
 
 
 @pytest.fixture
@@ -21,33 +22,37 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.mark.usefixtures("here")
-def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: ModelServer) -> None:
-    body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET, "defaults": {"seed": 1}}
-    made = answer_of(client.post(PATH, json=body), 201)
-    assert made["has_api_key"] is True
+@pytest.mark.parametrize(("path", "url", "more"), SERVERS)
+def test_one_is_made_tested_changed_and_removed(
+    client: httpx.Client, server: ModelServer, path: str, url: str, more: dict[str, str]
+) -> None:
+    body = {"key": "own", url: f"{server.base_url}/", "api_key": SECRET, "requests_per_minute": 60, **more}
+    made = answer_of(client.post(path, json=body), 201)
+    assert (made[url], made["has_api_key"]) == (server.base_url, True)
+    assert (made["max_concurrency"], made["requests_per_minute"]) == (16, 60)
     assert server.bodies == []
-    problem(client.post(PATH, json=body), 409, "conflict")
+    problem(client.post(path, json=body), 409, "conflict")
 
-    trial = client.post(f"{PATH}/judge/test").json()
-    assert (trial["passed"], trial["structured_output"], trial["logprobs"]) == (True, True, True), trial
-    assert [one["seed"] for one in server.bodies] == [1, 1, 1]
-    found = client.get(f"{PATH}/judge").json()
+    trial = client.post(f"{path}/own/test").json()
+    assert (trial["passed"], trial["error"]) == (True, None), trial
+    found = client.get(f"{path}/own").json()
     assert found["tested_at"] is not None
-    assert client.get(PATH).json() == [found]
+    assert client.get(path).json() == [found]
 
-    moved = client.patch(f"{PATH}/judge", json={"base_url": "http://127.0.0.1:9/v1"})
+    moved = client.patch(f"{path}/own", json={url: "http://127.0.0.1:9/v1"})
     assert "give the key again" in problem(moved, 409, "api-key-needed")
-    changed = client.patch(f"{PATH}/judge", json={"api_key": "wrong", "timeout_s": 5}).json()
-    assert (changed["tested_at"], changed["timeout_s"], changed["defaults"]["seed"]) == (None, 5, 1)
-    refused = client.post(f"{PATH}/judge/test").json()
+    changed = client.patch(f"{path}/own", json={"api_key": "wrong", "timeout_s": 5, "requests_per_minute": 0}).json()
+    assert (changed["tested_at"], changed["timeout_s"], changed["requests_per_minute"]) == (None, 5, None)
+    assert client.patch(f"{path}/own", json={"max_concurrency": 2}).json()["max_concurrency"] == 2
+    refused = client.post(f"{path}/own/test").json()
     assert (refused["passed"], refused["error"]["kind"]) == (False, "refused")
 
-    assert client.delete(f"{PATH}/judge").status_code == 204
-    problem(client.get(f"{PATH}/judge"), 404, "not-found")
-    problem(client.post(f"{PATH}/judge/test"), 404, "not-found")
+    assert client.delete(f"{path}/own").status_code == 204
+    problem(client.get(f"{path}/own"), 404, "not-found")
+    problem(client.post(f"{path}/own/test"), 404, "not-found")
     audit = client.get(f"{PROJECT}/audit").text
-    for action in ("model.create", "model.test", "model.update", "model.delete"):
-        assert action in audit
+    noun = path.rpartition("/")[2].removesuffix("s")
+    assert all(f"{noun}.{action}" in audit for action in ("create", "test", "update", "delete"))
     assert SECRET not in audit
 
 
@@ -62,6 +67,9 @@ def test_put_creates_one_or_changes_what_it_is_given(client: httpx.Client, serve
     assert (made["has_api_key"], made["defaults"]["seed"], made["output_price"]) == (True, 1, 2)
     again = answer_of(client.put(f"{PATH}/judge", json={"base_url": server.base_url, "model": "n"}), 200)
     assert again == {**made, "model": "n", "updated_at": again["updated_at"]}
+    trial = client.post(f"{PATH}/judge/test").json()
+    assert (trial["structured_output"], trial["logprobs"]) == (True, True), trial
+    assert [one["seed"] for one in server.bodies] == [1, 1, 1]
     problem(client.put(f"{PATH}/judge", json={"base_url": "http://127.0.0.1:9/v1"}), 409, "api-key-needed")
 
 
@@ -146,19 +154,27 @@ def test_what_is_no_model(client: httpx.Client, change: dict[str, object]) -> No
     assert client.get(PATH).json() == []
 
 
-def test_the_operator_says_where(client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = {"key": "judge", "base_url": "https://api.example.com/v1", "model": "m"}
-    assert "GRADEBOX_MODEL_HOSTS" in problem(client.post(PATH, json=body), 403, "forbidden")
+@pytest.mark.parametrize(("path", "url", "more"), SERVERS)
+def test_the_operator_says_where(
+    client: httpx.Client,
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    url: str,
+    more: dict[str, str],
+) -> None:
+    body = {"key": "one", url: "https://api.example.com", **more}
+    assert "GRADEBOX_MODEL_HOSTS" in problem(client.post(path, json=body), 403, "forbidden")
     public = ModelSettings(model_hosts=("*",), model_private="off")
     monkeypatch.setattr(service.services, "models", public)
     for host in ("127.0.0.1:8000", "10.1.2.3", "169.254.169.254", "[::ffff:169.254.169.254]", "[::1]", "0.0.0.0"):
-        problem(client.post(PATH, json={**body, "base_url": f"http://{host}/v1"}), 403, "forbidden")
-    client.post(
-        PATH, json={**body, "base_url": "http://localhost:9/v1"}
-    ).raise_for_status()  # the name is resolved later
-    trial = client.post(f"{PATH}/judge/test").json()
-    assert trial["error"]["kind"] == "refused"
-    assert "is private" in trial["error"]["message"]
+        problem(client.post(path, json={**body, url: f"http://{host}/v1"}), 403, "forbidden")
+    client.post(path, json=body).raise_for_status()
+    problem(client.patch(f"{path}/one", json={url: "http://169.254.169.254"}), 403, "forbidden")
+    client.patch(f"{path}/one", json={url: "http://localhost:9"}).raise_for_status()  # the name is resolved later
+    error = client.post(f"{path}/one/test").json()["error"]
+    assert error["kind"] == "refused"
+    assert "is private" in error["message"]
 
 
 @pytest.mark.usefixtures("here")
@@ -182,9 +198,11 @@ def test_a_key_file_that_was_lost_is_told(
 
 
 @pytest.mark.usefixtures("here")
-def test_of_puts_that_create_one_at_once_none_is_refused(client: httpx.Client) -> None:
+@pytest.mark.parametrize(("path", "url", "more"), SERVERS)
+def test_of_puts_that_create_one_at_once_none_is_refused(
+    client: httpx.Client, path: str, url: str, more: dict[str, str]
+) -> None:
+    body = {url: "http://127.0.0.1:9/v1", **more}
     with ThreadPoolExecutor() as pool:
-        made = pool.map(
-            lambda _: client.put(f"{PATH}/shared", json={"base_url": "http://127.0.0.1:9/v1", "model": "m"}), range(8)
-        )
+        made = pool.map(lambda _: client.put(f"{path}/shared", json=body), range(8))
         assert {put.status_code for put in made} == {200}

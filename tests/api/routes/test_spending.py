@@ -6,26 +6,20 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.models.kept_replies import Keeping
-from storage.models.spending import CountedAsk, arguments
 from tests.api.conftest import PROJECT, Service, problem
+from tests.api.routes.conftest import spend
 
 PATH = f"{PROJECT}/spending"
 NOTHING = {"asks": 0, "kept": 0, "input_tokens": 0, "output_tokens": 0, "usd": 0}
 
 
-def spend(service: Service, asked: str, spent: Spent, project: str = "default") -> None:
-    asked_for = CountedAsk(project, asked, "polite", "")
-    service.store.spending.count(args=arguments(asked_for, Keeping(0, 1), spent))
-
-
 def test_it_is_told_of_all_and_of_each(client: httpx.Client, service: Service) -> None:
     assert client.get(PATH).json() == {"total": NOTHING, "by": {}}
-    spend(service, "model:judge", Spent(1, 0, 100, 20, 0.25))
-    spend(service, "model:judge", Spent(1, 1))
-    spend(service, "model:cost", Spent(1, 0, 10, 2, 0.5))
-    spend(service, "endpoint:model", Spent(1))
-    spend(service, "model:judge", Spent(1, 0, 7, 7, 7.0), "other")
+    spend(service, Spent(1, 0, 100, 20, 0.25))
+    spend(service, Spent(1, 1))
+    spend(service, Spent(1, 0, 10, 2, 0.5), "model:cost")
+    spend(service, Spent(1), "endpoint:model")
+    spend(service, Spent(1, 0, 7, 7, 7.0), project="other")
     total = {"asks": 4, "kept": 1, "input_tokens": 110, "output_tokens": 22, "usd": 0.75}
     of_cost = {**NOTHING, "asks": 1, "input_tokens": 10, "output_tokens": 2, "usd": 0.5}
     of_judge = {"asks": 2, "kept": 1, "input_tokens": 100, "output_tokens": 20, "usd": 0.25}
@@ -41,7 +35,7 @@ def test_it_is_told_of_all_and_of_each(client: httpx.Client, service: Service) -
 
 def test_a_day_and_a_month_are_told_apart(client: httpx.Client, service: Service) -> None:
     month = f"{datetime.now(UTC):%Y-%m}"
-    spend(service, "model:judge", Spent(1, 0, 100, 20, 0.25))
+    spend(service, Spent(1, 0, 100, 20, 0.25))
     service.store.redis.hset("gradebox:spent:default:2001-02", mapping={"asks": 3, "cost:USD": 10**9})
     assert client.get(f"{PATH}?period=2001-02").json() == {
         "total": {**NOTHING, "asks": 3, "usd": 1.0},

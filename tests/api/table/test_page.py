@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
-from redis import Redis
 
 from api.table.page import PageOf, page
 from api.table.row_lines import THREAD_BYTES
@@ -19,11 +18,9 @@ from gradebox.schemas.outcome_table import KindFilter, Sort, TablePage
 from storage.errors import Conflict
 from storage.outcomes import outcomes
 from storage.outcomes.outcome_selection import OutcomeFilter
-from storage.spool.spool import Spool
 from storage.statistics.outcome_tally import tally
 from storage.statistics.summary import summarise
 from storage.store import Store
-from tests.object_store import object_store
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 
 ROWS = 3300
@@ -229,26 +226,6 @@ def test_outcomes_that_are_scored_again_have_another_index_and_the_old_one_goes(
     assert store.spool.indexes(batch) == [after.index.name]
     with pytest.raises(Conflict, match="ask again"):
         answered(store, unread, PageOf(OutcomeFilter(), "index", 1, 50))
-
-
-def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> None:
-    with object_store() as url:
-        far = Store(redis, Spool(url))
-        chance = random.Random(5)
-        batch = accept(far, 600, wanted(far, "exact"), line=thread)
-        while lease := far.leases.claim():
-            like = outcomes_of(far, lease)
-            assert finish(far, lease, random_outcomes(len(like), like[0].grader, like[0].index, chance, "all"))
-        every = read(far, batch, "exact@1")
-        table = made(far, batch)
-        for of in (OutcomeFilter(), OutcomeFilter("error"), OutcomeFilter(low=0.333, high=0.9), OutcomeFilter(low=2.0)):
-            expected = ordered([one for one in every if matches(one, of, [])], "-score")
-            rows = answered(far, table, PageOf(of, "-score", 1, 10)).rows
-            assert [row.index for row in rows] == expected[:10]
-        first = answered(far, table, PageOf(OutcomeFilter(), "index", 1, 6)).rows
-        assert first[4].completion == "completion of 4"
-        assert (first[5].completion, first[5].cut) == (None, ["completion"])
-        assert far.spool.indexes(batch) == [table.index.name]
 
 
 def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> None:

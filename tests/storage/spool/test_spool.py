@@ -23,9 +23,10 @@ def test_ranges_of_one_file_and_of_several(spool: Spool) -> None:
     with spool.writing_payload("b1") as file:
         file.write(b"0123456789")
     spool.write_outcomes("b1", {(0, 1): b"abcdef"})
+    spool.write_index("b1", "0-x", io.BytesIO(b"an index"))
     letters, numbers = partial(spool.outcomes_range, "b1", 0, 1), partial(spool.payload_range, "b1")
-    ranges = [numbers(2, 4), letters(0, 3), numbers(5, 5), letters(4, 6)]
-    assert list(spool.files.read_ranges(ranges)) == [b"23", b"abc", b"", b"ef"]
+    ranges = [numbers(2, 4), letters(0, 3), numbers(5, 5), letters(4, 6), spool.index_range("b1", "0-x", 3, 8)]
+    assert list(spool.files.read_ranges(ranges)) == [b"23", b"abc", b"", b"ef", b"index"]
     with pytest.raises(PayloadLost, match="cut off"):
         spool.read_payload("b1", 8, 5)
     with pytest.raises(PayloadLost):
