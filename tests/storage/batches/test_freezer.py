@@ -136,19 +136,6 @@ def _memory(redis: Redis) -> int:
     return sum(redis.memory_usage(key, samples=0) or 0 for key in redis.keys("*"))
 
 
-def test_a_batch_that_runs_is_not_frozen_and_a_cancelled_one_with_what_it_has(store: Store, redis: Redis) -> None:
-    batch = accept(store, 2500)
-    finish(store, claim(store))
-    store.freezer.freeze(batch)
-    assert not redis.hexists(redis_keys.FROZEN, batch)
-    assert store.batches.get("default", batch).state == "running"
-    store.batches.cancel("default", batch)
-    before = views(store, batch)
-    store.freezer.freeze(batch)
-    assert views(store, batch) == before
-    assert before[0].done == 1000
-
-
 @pytest.mark.parametrize("name", ["find", "tables"])
 def test_a_chunk_that_counts_while_its_cancelled_batch_is_frozen_is_not_lost(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, name: str
