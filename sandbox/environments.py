@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sandbox import shared_folders
-from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.errors import InfrastructureError, IsolationUnavailable, Unusable
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from sandbox.settings import SandboxSettings
 
@@ -33,6 +33,7 @@ _NAME = re.compile(rf"{_HASH.pattern}|{re.escape(_STAGED)}\w+")
 _TOUCH_S = 3600.0
 _UNUSED_S = 14 * 24 * 3600.0  # a folder unused for this long is removed: it can be made again
 _DELETED_S = 24 * 3600.0  # the same, if its environment was deleted
+_ANEW = "update the environment with the same packages, which builds it anew, then name the new build in its graders"
 _LOCK = ".lock-"  # prefix; followed by the name of the environment being made
 _LOCK_S = 24 * 3600.0  # after which a lock file is removed: nothing takes this long to make
 
@@ -58,8 +59,8 @@ class EnvironmentFolders:
         """Returns the folder of an environment; makes it if it does not exist.
 
         Raises:
-            InfrastructureError: the name is invalid, the folder cannot be made, or it was built for another Python than
-                this machine's.
+            Unusable: its archive does not exist, or it was built for another Python than this machine's.
+            InfrastructureError: the name is invalid, or the folder cannot be made.
         """
         if not _NAME.fullmatch(sha256):
             raise InfrastructureError(f"{sha256[:80]!r} is not the name of an environment")
@@ -76,9 +77,8 @@ class EnvironmentFolders:
         except (OSError, IsolationUnavailable, tarfile.TarError) as error:
             raise InfrastructureError(f"the packages of an environment cannot be unpacked here: {error}") from error
         if built_for != BUILT_FOR:
-            raise InfrastructureError(
-                f"an environment was built for {built_for} and the sandboxes of this machine have {BUILT_FOR}: "
-                "update the environment to build it anew, then update its graders"
+            raise Unusable(
+                f"an environment was built for {built_for} and the sandboxes of this machine have {BUILT_FOR}: {_ANEW}"
             )
         return folder
 
@@ -138,13 +138,18 @@ class EnvironmentFolders:
         """Unpacks files and nothing else, within the limits that builds have.
 
         Raises:
-            OSError: the archive does not exist, holds something else than files, exceeds a limit, or does not match its
+            Unusable: the archive does not exist.
+            OSError: the archive cannot be read, holds something else than files, exceeds a limit, or does not match its
                 name.
         """
         if self._fetch is None:
             raise FileNotFoundError("no archives can be fetched by this process")
+        try:
+            fetched = self._fetch(sha256)
+        except FileNotFoundError as error:
+            raise Unusable(f"the packages of an environment are gone from the service's storage: {_ANEW}") from error
         files = size = 0
-        with self._fetch(sha256) as archive:
+        with fetched as archive:
             hashed = Hashed(archive)
             stream: Any = hashed  # tarfile only reads from a stream
             with tarfile.open(fileobj=stream, mode="r|") as packed:

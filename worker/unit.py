@@ -11,7 +11,7 @@ import structlog
 from gradebox.outcome import Outcome, OutcomeError, read_outcomes
 from models.scoring.asking_scorer import AskingScorer
 from runtime import tracing
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, Unusable
 from sandbox.grading.thread_ids import read_ids
 from storage.batch_plan import PlannedGrader
 from storage.errors import OutcomesLost, PayloadLost
@@ -96,10 +96,16 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
             outcomes += again
             counted = tally([outcomes[place] for place in places if place < len(outcomes)])
         else:
+            if reason is None:
+                try:
+                    if not unit.score(outcomes):
+                        return None
+                except Unusable as error:
+                    if lease.tries < context.store.leases.attempts:
+                        raise  # a worker on another machine may still have the packages
+                    reason = str(error)
             if reason is not None:
-                outcomes += unit.given_up(before, reason)
-            elif not unit.score(outcomes):
-                return None
+                outcomes += unit.given_up(len(outcomes), reason)
             new, counted = _encoder.encode_lines(outcomes[before:]), tally(outcomes)
     if len(outcomes) == before < chunk.lines:
         return None

@@ -21,7 +21,7 @@ from api.http.request_id import HEADER, request_id
 from api.settings import Dialect
 from api.telemetry.requests import route_template
 from gradebox.schemas import Report
-from sandbox.errors import Busy, SandboxError, Stopped
+from sandbox.errors import Busy, SandboxError, Stopped, Unusable
 from storage.connection import is_full
 from storage.errors import (
     Conflict,
@@ -193,7 +193,7 @@ def problem_of(error: Exception) -> ProblemError:
         return ProblemError(400, "disconnected", str(error))
     if isinstance(error, AWAY):
         detail = "the service cannot do this now, because a part of it is unavailable: try again in a moment"
-        return ProblemError(503, "unavailable", detail, RETRY)
+        return ProblemError(503, "unavailable", str(error) if isinstance(error, Unusable) else detail, RETRY)
     detail = "the service has an internal error: report it with the request's id, which is also in the service's log"
     return ProblemError(500, "internal", detail)
 

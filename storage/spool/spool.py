@@ -165,8 +165,17 @@ class Spool:
         return self.files.open(self._data(upload_id))
 
     def open_archive(self, sha256: str) -> IO[bytes]:
-        """Opens the content of an environment. Raises FileNotFoundError."""
-        return self.files.open(self._archive(sha256))
+        """Opens the content of an environment.
+
+        Raises:
+            FileNotFoundError: the spool does not have it.
+            OSError: it cannot be read, or the spool may not be mounted.
+        """
+        try:
+            return self.files.open(self._archive(sha256))
+        except FileNotFoundError:
+            self._check_mark()
+            raise
 
     def has_archive(self, sha256: str) -> bool:
         """Whether the content of an environment exists."""

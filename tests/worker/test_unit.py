@@ -8,9 +8,11 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
-from sandbox.errors import InfrastructureError
+from gradebox.schemas import EnvironmentUse
+from sandbox.errors import InfrastructureError, Unusable
 from sandbox.grading.grading import Grading
 from storage import redis_keys
+from storage.batch_plan import Wanted
 from storage.queue.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import accept, claim, wanted
@@ -130,6 +132,24 @@ def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: W
     assert (last.counted.scored, last.counted.errors) == (4, {"infrastructure": 6})
     assert last.lines.count(b'"retryable":true') == 6
     assert [outcome.id for outcome in msgspec.json.Decoder(Outcome).decode_lines(last.lines)] == list(range(10))
+
+
+def test_packages_that_are_gone_are_tried_a_few_times_and_then_named(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context.pool.environments, "_fetch", store.spool.open_archive)
+    grader = wanted(store, "g", source=QUICK)
+    lost = EnvironmentUse(key="math", build=1, sha256="f" * 64)
+    accept(store, 3, Wanted("g", grader.version.model_copy(update={"environment": lost})))
+    store.leases.attempts = 2
+    first = claim(store)
+    with pytest.raises(Unusable):
+        scored(context, first)
+    store.leases.release(first)
+    last = scored(context, claim(store))
+    assert last is not None and (last.whole, last.counted.errors) == (True, {"infrastructure": 3})
+    assert last.lines.count(b"are gone from the service's storage: update the environment with the same") == 3
+    assert last.lines.count(b'"retryable":true') == 3
 
 
 @pytest.mark.parametrize("last", [65_000, 65_535, 65_536])

@@ -208,6 +208,7 @@ def test_a_build_that_cannot_be_used_gives_no_score_and_the_same_packages_are_bu
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
         assert "math@1 was built for Python 3.1, and the service has" in said
     elif not is_stored:
-        problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
+        said = problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
+        assert "are gone from the service's storage: update the environment with the same packages" in said
         create(client)  # other graders still work
     assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == build

@@ -49,6 +49,7 @@ def test_nothing_is_written_where_the_spool_is_not_mounted(storage_settings: Sto
         _refuses(partial(each.write_outcomes, "0" * 20, {(0, 1): b"{}"}))
         _refuses(each.writing_data("0" * 20).__enter__)
         _refuses(partial(each.write_archive, "0" * 64, BytesIO()))
+        _refuses(partial(each.open_archive, "0" * 64))  # which is not lost
     assert list(folder.iterdir()) == []
     folder.rmdir()
     folder.with_name("elsewhere").rename(folder)
