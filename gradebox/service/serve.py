@@ -105,7 +105,7 @@ def serve(options: ServeOptions) -> None:
                 _start, occupied=lambda: bool(redis) and redis_is_occupied(folder), signals=signals, console=console
             )
             start(redis, lambda: redis_answers(folder))
-            start(servers, lambda: _ready(options.host, port))
+            start(servers, lambda: _ready(options.host, port), needs=redis)
             if not signals.count:
                 register(options.registered, _url(options.host, port), folder.path)
                 folder.registering.unlink(missing_ok=True)
@@ -180,11 +180,13 @@ def _start(
     processes: Sequence[ServiceProcess],
     ready: Callable[[], bool],
     *,
+    needs: Sequence[ServiceProcess] = (),
     occupied: Callable[[], bool],
     signals: Signals,
     console: Console,
 ) -> None:
-    """Starts the processes, and returns when they are ready or a signal has arrived.
+    """Starts the processes, and returns when they are ready or a signal has arrived. Those that they need run already,
+    and are started again if they die.
 
     The timeout does not run while Redis is `occupied`: after a failed start, Redis would repeat that work at the next.
 
@@ -197,7 +199,7 @@ def _start(
         process.start()
     deadline, reported = time.monotonic() + READY_S, None
     while not signals.count and not ready():
-        for process in processes:
+        for process in (*needs, *processes):
             _raise_if_failed(process)
             _tend(process, console)
         if occupied():

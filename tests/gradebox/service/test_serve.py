@@ -155,13 +155,20 @@ def test_it_ends_with_all_its_processes_and_what_it_keeps_is_there_at_the_next_s
         assert not any(runs(child) for child in children)
 
 
-def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
+def test_redis_starts_again_while_the_others_start_and_a_signal_stops_it(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(tmp_path)],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
     )
-    eventually(lambda: (tmp_path / "redis.sock").exists(), 60)
+
+    def children(part: str) -> set[int]:
+        return {child for child, command in family(process.pid).items() if part in command}
+
+    eventually(lambda: children("-m api"), 60)
+    (victim,) = children("redis-server")
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: children("redis-server") - {victim}, 20)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
 
