@@ -117,8 +117,9 @@ def test_what_is_refused_leaves_nothing(
     assert left(client, service) == before
 
 
+@pytest.mark.parametrize("more", [{}, {"of": "judge", "labels": {"0": 1.0}}], ids=["", "labels"])
 def test_outcomes_that_are_scored_again_meanwhile_are_not_taken_for_all(
-    service: Service, client: httpx.Client, batch: Batch, monkeypatch: pytest.MonkeyPatch
+    service: Service, client: httpx.Client, batch: Batch, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     read = feedback_lines.read
 
@@ -127,7 +128,7 @@ def test_outcomes_that_are_scored_again_meanwhile_are_not_taken_for_all(
         yield from read(*given)
 
     monkeypatch.setattr(feedback_lines, "read", retried)
-    assert "scored again" in problem(ask(client, batch, on="all"), 409, "conflict")
+    assert "scored again" in problem(ask(client, batch, on="all", **more), 409, "conflict")
     monkeypatch.undo()
     assert [one["id"] for one in client.get(f"{PROJECT}/batches").json()] == [batch.id]
     assert "running" in problem(ask(client, batch, on="all"), 409, "conflict")
