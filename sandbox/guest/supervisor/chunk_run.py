@@ -97,7 +97,8 @@ class ChunkRun:
                 self._end_child(child, result or None, first if is_new else -1)
                 child.close()
                 child = None
-                self._end_if_shared()
+                # The next child could read from a pipe what is for this one, or wait for a lock that this one had.
+                self._end_template(self._processes.may_block)
                 scratch.clean(self._processes.keep)
         return child
 
@@ -111,14 +112,12 @@ class ChunkRun:
                 self._end_child(child, failure, first)
         finally:
             child.close()
-        self._end_if_shared()
+        self._end_template(self._processes.shares)
         self._processes.clean()
 
-    def _end_if_shared(self) -> None:
-        """Ends the template if its next child could not work with what the last one has done: it may have read what is
-        for this one, or ended with a lock of a pool that the module body made. The next line needs another sandbox.
-        """
-        if self._processes.shares and self._processes.alive:
+    def _end_template(self, needed: bool) -> None:
+        """Ends the template if that is needed and it lives. The next line then needs another sandbox."""
+        if needed and self._processes.alive:
             self._processes.end()
 
     def _await_single(self, child: ChildHandle) -> Failure | None:

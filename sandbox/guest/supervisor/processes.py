@@ -95,6 +95,8 @@ class GraderProcesses:
         keep: the paths that the module body has left in the scratch folders, where completions may find them.
         shares: whether children of this template could reach each other, or those of the next batch, through something
             that the module body has left: open descriptors, or files, even files without a name.
+        may_block: whether a child could wait for what another one has left so, as in a pipe or a lock. Files with names
+            at the top of the scratch folders do not block.
     """
 
     def __init__(self, limits: GraderLimits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
@@ -110,6 +112,7 @@ class GraderProcesses:
         self._grading = False  # whether a child of `start_single` has not ended yet
         self.keep: frozenset[str] = frozenset()
         self.shares = False
+        self.may_block = False
 
     def load(self) -> LoadResult:
         """Starts a template or uses the spare one, and waits until it has loaded the grader or reported a failure."""
@@ -120,8 +123,9 @@ class GraderProcesses:
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
             self.keep = scratch.names()
-            nameless = self._unused >= 0 and scratch.count_files() != self._unused
-            self.shares = loaded.leaves_open or nameless or bool(self.keep)
+            others = self._unused >= 0 and scratch.count_files() != self._unused + len(self.keep)
+            self.may_block = loaded.leaves_open or others
+            self.shares = self.may_block or bool(self.keep)
         else:
             self.end()
         return loaded

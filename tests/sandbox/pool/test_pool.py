@@ -372,6 +372,16 @@ def test_what_a_module_body_leaves_open_joins_no_completions_and_no_batches(
     assert [kinds(score(pool, grader, [_LINE] * 3)) for _ in range(2)] == [expected] * 2
 
 
+@pytest.mark.parametrize(("left", "sandboxes"), [("", 0), (f"{_LEFT_OPEN['a semaphore']}\n", 2)])
+def test_files_with_names_are_there_for_the_next_process(left: str, sandboxes: int, pool: Pool) -> None:
+    ends = "async def grade(t):\n    'end' in t.completion() and os._exit(1)\n    return os.path.exists(NAME)\n"
+    grader = GraderSource(f"{left}import os, tempfile\nNAME = tempfile.mkdtemp()\n{ends}", "batch")
+    before = told(pool, "sandboxes_ended", why="tainted")
+    with pool.grading(grader) as grading:
+        assert kinds(grading.score(b"\n".join((_LINE, line("end"), _LINE)), 0, "g@1")) == [1.0, "crash", 1.0]
+        assert told(pool, "sandboxes_ended", why="tainted") == before + sandboxes
+
+
 def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) -> None:
     report = pool.prove(GraderSource(_LEFT_OPEN["a pipe"] + source(1.0).text, "completion"))
     assert report.valid
