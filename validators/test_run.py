@@ -83,7 +83,8 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
                 f"thread {number}, counted from 0, was scored {_told(one)} the first time and {again} the second: "
                 "the same completion should always get the same score"
             )
-    early = f"the time for the test run sufficed to grade {len(second)} of {len(first)} threads twice: send fewer"
+    graded = f"{len(second)} of {len(first)}"
+    early = f"the time for the test run sufficed to grade {graded} threads twice: send fewer, or shorter ones"
     return [*found[:10], *[early] * (len(second) < len(first))]
 
 

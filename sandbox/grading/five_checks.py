@@ -128,17 +128,16 @@ def _grade(
         return monotonic() > deadline or (stopping is not None and stopping())
 
     outcomes = scorer.score(b"\n".join(lines), 0, _LABEL, len(lines), stop=stop)
-    if len(outcomes) < len(lines):
-        if stopping is not None and stopping():
-            raise Stopped("the caller no longer waits")
-        return outcomes, scorer.traces
-    for outcome in outcomes:
-        if outcome.error is not None and outcome.error.retryable and outcome.error.kind != "model":
-            raise InfrastructureError(f"thread {outcome.index} of a test run: {outcome.error.message}")
+    if len(outcomes) < len(lines) and stopping is not None and stopping():
+        raise Stopped("the caller no longer waits")
     return outcomes, scorer.traces
 
 
 def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]:
+    """Raises InfrastructureError if an outcome is of the service, as one that may be due to a busy machine."""
+    for outcome in outcomes:
+        if outcome.error is not None and outcome.error.retryable and outcome.error.kind != "model":
+            raise InfrastructureError(f"thread {outcome.index} of a test run: {outcome.error.message}")
     return [
         test_run.Run(
             outcome.score,

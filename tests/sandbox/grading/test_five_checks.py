@@ -225,10 +225,23 @@ def test_a_second_run_without_time_is_a_warning(pool: Pool, monkeypatch: pytest.
     report = pool.prove(GraderSource(slow, timeout_s=0.9), [b'{"completion": ""}'] * 2)
     assert report.valid, report.failed
     assert len(report.outcomes) == 2
-    assert report.warnings[-1].endswith("of 2 threads twice: send fewer")
+    assert report.warnings[-1].endswith("of 2 threads twice: send fewer, or shorter ones")
     monkeypatch.setattr(five_checks, "TEST_RUN_S", 0.1)
     report = pool.prove(GraderSource(slow, timeout_s=0.9), [b'{"completion": ""}'])
     assert report.valid, report.failed  # one completion may take longer than a test run usually has
+
+
+@pytest.mark.alone
+def test_a_busy_machine_makes_no_score_of_a_second_run_differ(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(five_checks, "TEST_RUN_S", 0.8)
+    monkeypatch.setattr(processor_watch, "starved", lambda *_: usage.Starved(0.2, 1.0))
+    text = (
+        "import time\nopen('/tmp/runs', 'w').close()\nasync def grade(thread):\n"
+        "    with open('/tmp/runs', 'a+') as runs:\n        runs.write('x')\n"
+        "        if runs.tell() > 4: time.sleep(9)\n    return 1\n"
+    )
+    with pytest.raises(InfrastructureError, match=r"thread 0 of a test run: .* since the machine was busy"):
+        pool.prove(GraderSource(text, "batch", timeout_s=0.3), [b'{"completion": ""}'] * 4)
 
 
 @pytest.mark.parametrize("where", ["grade", "module"])
