@@ -23,7 +23,6 @@ from storage.spool.chunks import (
     GROUP_CHUNK_LINES,
     Chunk,
     Cutter,
-    joined,
 )
 from storage.spool.orphan_files import UPLOAD_S
 from storage.store import Store
@@ -158,7 +157,6 @@ class Upload(SpoolUpload):
             chunk_lines = GROUP_CHUNK_LINES
         else:
             chunk_lines = FAST_CHUNK_LINES if 0 < line_ms <= FAST_LINE_MS else CHUNK_LINES
-        self._is_fast = chunk_lines == FAST_CHUNK_LINES
         self._cutter = Cutter(max_lines, max_bytes, line_bytes=line_bytes, chunk_lines=chunk_lines, line_ms=line_ms)
 
     def write(self, *pieces: bytes | bytearray) -> None:
@@ -178,7 +176,5 @@ class Upload(SpoolUpload):
             Refused: the payload has no line, or no bytes arrived for so long that the upload was removed.
         """
         chunks = self._cutter.finish()
-        if self._is_fast and len(chunks) > 1 and (workers := len(self._store.processes.workers())):
-            chunks = joined(chunks, workers)  # without workers, any number of them may come to share the batch
         self.close()
         return chunks

@@ -2,7 +2,6 @@
 
 import struct
 from bisect import bisect_right
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradebox.limits import LINE_BYTES
@@ -14,7 +13,6 @@ FAST_LINE_MS = 1.0
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that a few hundred threads keep several workers busy
 FAST_PART = 4  # a later chunk is at most this part of the lines before it
 SLOW_PART = 16
-SHARES = 4  # chunks for each worker at least: at the end, the others wait for the last a quarter of the time at most
 SLOW_CHUNK_MS = 2000.0  # what a first chunk may take in the test run's time: more workers can share a slow batch
 ASKING_CHUNK_LINES = 100  # for graders that ask: each line may wait for a model for minutes
 GROUP_CHUNK_LINES = 100  # for groups: each line has many completions, and its outcome contains their scores
@@ -54,22 +52,6 @@ def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
     """The lines of a chunk with threads after number `after`, only the next `limit` threads if it is given."""
     end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
     return range(max(after + 1 - chunk.first_index, 0), end)
-
-
-def joined(chunks: Sequence[Chunk], workers: int) -> list[Chunk]:
-    """Joins the small chunks of a batch whose grader is fast: each chunk costs 0.5 ms of CPU. If there are several
-    `workers`, chunks larger than a share of the batch stay as they are.
-    """
-    lines = chunks[-1].first_index + chunks[-1].lines
-    most = FAST_CHUNK_LINES if workers == 1 else min(FAST_CHUNK_LINES, lines // (workers * SHARES))
-    found = [chunks[0]]
-    for chunk in chunks[1:]:
-        both = found[-1]._replace(length=found[-1].length + chunk.length, lines=found[-1].lines + chunk.lines)
-        if both.lines <= most and both.length <= CHUNK_BYTES:
-            found[-1] = both
-        else:
-            found.append(chunk)
-    return found
 
 
 class Cutter:

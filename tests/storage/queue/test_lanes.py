@@ -79,19 +79,6 @@ def test_chunks_are_large_for_fast_graders_and_small_for_those_that_ask_or_take_
         store.orphan_files.condemn(upload.id)
 
 
-def test_chunks_of_a_fast_grader_are_larger_for_fewer_workers(store: Store) -> None:
-    one = wanted(store, "exact")
-    fast = Wanted(one.key, one.version.model_copy(update={"test_run_ms": 0.1}))
-    for running, first in (0, 200), (1, 1952), (2, 400), (3, 200):
-        if running:
-            store.processes.report(ProcessRecord("worker", f"here:{running}"))
-        for each, lines in (fast, first), (one, 200):
-            upload = Upload(store, "default", [each])
-            upload.write(b"".join(map(line, range(4000))))
-            assert upload.finish()[0].lines == lines
-            store.orphan_files.condemn(upload.id)
-
-
 def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
     store.processes.report(ProcessRecord("worker", "here:1"))

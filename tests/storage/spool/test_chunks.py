@@ -9,7 +9,7 @@ from sandbox.guest.child import shared_records
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from storage.errors import Refused, TooLarge
 from storage.spool import chunks
-from storage.spool.chunks import Chunk, Cutter, holding, joined, pack, unpack
+from storage.spool.chunks import Chunk, Cutter, holding, pack, unpack
 
 
 def cut(*pieces: bytes, **options: Any) -> list[Chunk]:
@@ -42,32 +42,6 @@ def test_lines_that_take_long_are_in_small_chunks(line_ms: float, first: int) ->
     assert max(found) == 1000
     assert sum(found) == 20_000
     assert len(found) < 250
-
-
-@pytest.mark.parametrize(
-    ("threads", "workers", "lines"),
-    [
-        (1000, 1, [1000]),
-        (1000, 2, [200] * 5),
-        (4000, 2, [400, 400, 450, 312, 390, 488, 610, 762, 188]),
-        (4000, 9, [200, 200, 200, 200, 200, 250, 312, 390, 488, 610, 762, 188]),
-    ],
-)
-def test_small_chunks_are_joined_to_shares_of_the_workers(threads: int, workers: int, lines: list[int]) -> None:
-    found = joined(cut(b"{}\n" * threads), workers)
-    assert [chunk.lines for chunk in found] == lines
-    assert found[0] == Chunk(0, 3 * lines[0], 0, lines[0])
-    for chunk, following in itertools.pairwise(found):
-        assert (chunk.offset + chunk.length, chunk.first_index + chunk.lines) == following[::2]
-
-
-def test_joined_chunks_have_no_more_bytes_and_lines_than_others() -> None:
-    found = joined(cut(b"{}\n" * 6000), 1)
-    assert sum(chunk.lines for chunk in found) == 6000
-    assert max(chunk.lines for chunk in found) <= chunks.FAST_CHUNK_LINES
-    large = joined(cut((b"x" * 9_999 + b"\n") * 1000), 1)
-    assert sum(chunk.lines for chunk in large) == 1000
-    assert max(chunk.length for chunk in large) <= chunks.CHUNK_BYTES
 
 
 def test_a_chunk_fits_into_the_memory_that_sandboxes_share() -> None:
