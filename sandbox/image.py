@@ -236,9 +236,13 @@ def _copy_guest(target: Path) -> None:
     for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
         (target / program).write_text(  # no `.py`: graders could import it
             # Imported objects stay alive. With the garbage collector on, a sandbox would spend a tenth of its start on
-            # collections.
-            "import gc\nimport sys\n\ngc.disable()\n"
-            f'sys.path.insert(0, "{GUEST}")\n\nfrom gradebox._guest.{module} import main\n\nmain()\n'
+            # collections. The import of ctypes makes a callback, for which libffi may write its code to a file. It
+            # needs that file again for later callbacks, and graders do not have it. Where it cannot write, it makes
+            # all callbacks in private memory.
+            "import gc\nimport sys\nfrom resource import RLIMIT_FSIZE, getrlimit, setrlimit\n\ngc.disable()\n"
+            f'sys.path.insert(0, "{GUEST}")\nfile_size = getrlimit(RLIMIT_FSIZE)\n'
+            f"setrlimit(RLIMIT_FSIZE, (0, file_size[1]))\n\nfrom gradebox._guest.{module} import main\n\n"
+            "setrlimit(RLIMIT_FSIZE, file_size)\nmain()\n"
         )
     compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
     shared_folders.open_to_read(target)
