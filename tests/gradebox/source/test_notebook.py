@@ -32,7 +32,8 @@ def execute(folder: Path, *cells: str) -> str:
     manager = AsyncKernelManager(
         kernel_name="here", kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
     )
-    client = nbclient.NotebookClient(notebook, km=manager, timeout=60, allow_errors=True)
+    client = nbclient.NotebookClient(notebook, km=manager, timeout=60, allow_errors=True, shutdown_kernel="immediate")
+    client.owns_km = True  # so that it ends the kernel
     client.execute(cwd=str(folder))
     outputs = notebook.cells[-1].outputs
     assert [output.output_type for output in outputs] == ["stream"], outputs
