@@ -90,6 +90,7 @@ class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     weight: float
     source: str = ""
+    python: str | None = None
 
     @property
     def label(self) -> str:
@@ -99,8 +100,9 @@ class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def scorer_of(wanted: Wanted) -> PlannedGrader:
     """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
-    source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
-    return PlannedGrader(wanted.key, wanted.version.number, 1.0 if wanted.weight is None else wanted.weight, source)
+    version, weight = wanted.version, 1.0 if wanted.weight is None else wanted.weight
+    source = hashlib.sha256(version.model_dump_json().encode()).hexdigest()
+    return PlannedGrader(wanted.key, version.number, weight, source, version.python)
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from api.intake.source_upload import Key, Options, Sent, prove, receive, run_lim
 from api.services import Served, Services
 from gradebox.schemas import GraderRecord, Limits, Version, WeaveMapping
 from models.scoring.scoring import is_of_graders
+from sandbox.environments import PYTHON
 from sandbox.grading.source_bytes import SourceRefused
 from sandbox.limits import MEMORY_MB
 from storage.errors import Conflict, KeyTaken, NotFound, VersionChanged
@@ -330,6 +331,7 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
     threads = () if sent.threads is None or sent.are_kept else sent.threads
     proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
     waits = not (is_of_graders(sent.kind, sent.config) and answering.at_once.issuperset(report.asks))
+    kind, config, pinned = sent.kind, sent.config, answering.pinned
     return Proved(
-        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins, waits
+        *(source, *limits, report, use, threads, kind, config, pinned, proved_with_stand_ins, waits), python=PYTHON
     )

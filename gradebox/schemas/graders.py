@@ -60,6 +60,9 @@ class Version(Schema):
     test_run_ms: float | None = Field(
         None, description="mean time of one thread in the test run, in ms; null if an earlier release checked it"
     )
+    python: str | None = Field(
+        None, description="version of Python of its checks, such as 3.13; null if an earlier release made them"
+    )
     created_at: datetime
     warnings: list[str] = Field([])
 

@@ -8,7 +8,7 @@ from gradebox.number_text import number_text
 from gradebox.schemas.base import Schema
 from gradebox.schemas.spending import Spending
 
-WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply"]
+WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply", "python"]
 
 
 class HistogramBin(Schema):

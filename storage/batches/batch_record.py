@@ -160,7 +160,7 @@ def kept_summary(
         _log.exception("the statistics of %s cannot be read", scorer.label)
         return None
     counted.spent = cost
-    return summary_of(scorer.label, scorer.weight, counted, past)
+    return summary_of(scorer.label, scorer.weight, counted, past, scorer.python)
 
 
 def with_spent(batch: Batch, counts: Mapping[bytes, bytes]) -> Batch:

@@ -32,6 +32,8 @@ class Proved(msgspec.Struct, frozen=True):
     """Whether stand-ins answered its asks."""
     waits: bool = True
     """Whether a run may wait for its asks."""
+    python: str | None = None
+    """The version of Python that it was checked in, such as `3.13`."""
 
     @property
     def warnings(self) -> list[str]:
@@ -58,6 +60,7 @@ class Proved(msgspec.Struct, frozen=True):
         return (
             mine == its
             and self.config == version.config
+            and version.python in (None, self.python)
             and (self.proved_with_stand_ins or not version.proved_with_stand_ins)
         )
 
@@ -82,6 +85,7 @@ class Proved(msgspec.Struct, frozen=True):
             pinned=self.pinned,
             proved_with_stand_ins=self.proved_with_stand_ins,
             test_run_ms=_mean_ms(self.report.outcomes),
+            python=self.python,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )

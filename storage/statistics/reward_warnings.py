@@ -1,6 +1,7 @@
 """Warnings about scores that may be unsuitable as rewards for training."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ JUDGED_BATCHES = 3
 _SURE = 4.0  # standard errors
 _MATTERS = 0.5  # standard deviations of single scores
 _ROUNDING = 1e-9
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"  # sandboxes have that of the service
 
 
 class Past(NamedTuple):
@@ -48,12 +50,16 @@ def entry(version: int, counted: Tally, batch_id: str) -> str | None:
     return f"{version}:{counted.scored}:{counted.mean!r}:{counted.m2!r}:{batch_id}"
 
 
-def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Concern]:
+def concerns(grader: str, counted: Tally, past: Sequence[Past] = (), python: str | None = None) -> list[Concern]:
     """Possible problems of the scores of `grader` (for example `exact@3`), to check before training on them.
 
     `past`: the last finished batches of that grader, of any version, oldest first.
+    `python`: the version of Python that the grader was checked in; None if it is unknown.
     """
-    found = (_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted), _few_apply(counted))
+    found = (
+        *(_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted), _few_apply(counted)),
+        _python(grader, python),
+    )
     return [concern for concern in found if concern is not None]
 
 
@@ -99,6 +105,16 @@ def _few_apply(counted: Tally) -> Concern | None:
         "few_apply",
         f"the grader applies to {apply:,} of {counted.count:,} completions, and the numbers are of these alone: "
         "read why some others are not applicable, and see whether these threads are meant for this grader",
+    )
+
+
+def _python(grader: str, checked: str | None) -> Concern | None:
+    if checked in (None, _PYTHON):
+        return None
+    return Concern(
+        "python",
+        f"{grader} was checked in Python {checked}, and the service has {_PYTHON} now, in which it may score "
+        "differently: upload it again, best with threads whose scores you know",
     )
 
 

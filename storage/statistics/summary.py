@@ -24,21 +24,26 @@ NOT_MADE = "the summary could not be made, which is a fault of the service; the 
 _log = logging.getLogger(__name__)
 
 
-def summary_of(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary | None:
+def summary_of(
+    grader: str, weight: float, counted: Tally, past: Sequence[Past] = (), python: str | None = None
+) -> Summary | None:
     """Like `summarise`, but logs an error and returns None: the outcomes are valid even without a summary."""
     try:
-        return summarise(grader, weight, counted, past)
+        return summarise(grader, weight, counted, past, python)
     except Exception:  # noqa: BLE001  # no error in a summary may stop the caller
         _log.exception("the summary of %s could not be made", grader)
         return None
 
 
-def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary:
+def summarise(
+    grader: str, weight: float, counted: Tally, past: Sequence[Past] = (), python: str | None = None
+) -> Summary:
     """The summary of a tally, with warnings if the scores may be unsuitable as rewards.
 
     `past`: the grader's last finished batches; known only once this batch is finished.
+    `python`: the version of Python that the grader was checked in; None if it is unknown.
     """
-    found = concerns(grader, counted, past)
+    found = concerns(grader, counted, past, python)
     scores = _sorted(counted)
     some = counted.scored > 0
     return Summary(

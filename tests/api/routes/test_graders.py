@@ -6,6 +6,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from sandbox.environments import PYTHON
 from storage.access.quotas import Quotas
 from storage.graders.grader_content import Proved
 from tests.api.conftest import GOOD, PROJECT, Service, answer_of, create, problem
@@ -23,6 +24,7 @@ def test_a_grader_goes_up_and_reads_back(client: httpx.Client) -> None:
     assert client.get(URL).json() == [grader]
     version = client.get(f"{URL}/exact/versions/1").json()
     assert (version["source"], version["isolation_asked"], version["sha256"]) == (GOOD, "auto", grader["sha256"])
+    assert version["python"] == PYTHON
 
 
 def test_a_file_may_be_sent_with_a_query_or_in_a_form(client: httpx.Client) -> None:

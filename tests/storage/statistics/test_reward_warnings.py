@@ -1,14 +1,17 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
+from sandbox.environments import PYTHON
 from storage import redis_keys
+from storage.batch_plan import Wanted
 from storage.connection import text
 from storage.statistics.outcome_tally import tally
 from storage.statistics.reward_warnings import Concern, Past, concerns
 from storage.store import Store
-from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, passed_over, wanted
+from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, passed_over, proved, wanted
 
 
 def kinds(*scores: float, errors: int = 0, past: list[Past] | None = None) -> list[str]:
@@ -131,6 +134,20 @@ def test_finished_batches_are_remembered_and_the_summary_keeps_what_they_were(st
     told = [store.batches.get("default", batch).summary[0] for batch in made]
     assert [summary.warning_kinds for summary in told] == [[], [], [], ["jump"]]
     assert "over the last 3 batches it was 0.5333" in told[-1].warnings[0]
+
+
+def test_graders_that_were_checked_in_another_python_are_warned_of_until_they_are_checked_again(store: Store) -> None:
+    older = replace(proved(), python="3.2")
+    store.graders.create("default", "exact", "exact", "", older)
+    version = store.graders.version("default", "exact")
+    batch = accept(store, 1, Wanted("exact", version, None))
+    finish(store, claim(store))
+    store.freezer.freeze(batch)
+    (summary,) = store.batches.get("default", batch).summary
+    assert summary.warning_kinds == ["python"]
+    assert f"exact@1 was checked in Python 3.2, and the service has {PYTHON} now" in summary.warnings[0]
+    assert older.is_version(version)
+    assert not replace(older, python=PYTHON).is_version(version)
 
 
 def test_ten_batches_are_remembered_and_small_ones_are_not(store: Store) -> None:
