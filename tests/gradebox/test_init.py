@@ -54,7 +54,7 @@ def test_the_client_and_the_command_line_need_no_module_of_linux(tmp_path: Path)
     """They run on Windows: what it lacks is taken away once the libraries, which know of it, are loaded."""
     code = """
 import os, signal, subprocess, sys
-import httpx, pydantic, rich.progress, typer
+import asyncio, httpx, pydantic, rich.progress, typer
 sys.modules.update(dict.fromkeys(["fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"]))
 for module, names in (
     (os, "fchmod fchown fork geteuid getuid killpg register_at_fork sched_getaffinity setsid statvfs sysconf uname"),
