@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -149,7 +150,7 @@ except Exception as error:
     done = _run_inside(built, script)
     assert done.stdout.splitlines() == [
         "{'a': [1]} {'a': [1]} b'\"00000000-0000-0000-0000-000000000007\"'",
-        "ValidationError True",
+        f"ValidationError {find_spec('_uuid') is not None}",  # Ubuntu's Python 3.12 has none
     ], done.stderr
 
 
