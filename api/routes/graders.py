@@ -332,6 +332,4 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
     proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
     waits = not (is_of_graders(sent.kind, sent.config) and answering.at_once.issuperset(report.asks))
     kind, config, pinned = sent.kind, sent.config, answering.pinned
-    return Proved(
-        *(source, *limits, report, use, threads, kind, config, pinned, proved_with_stand_ins, waits), python=PYTHON
-    )
+    return Proved(source, *limits, report, use, threads, kind, config, pinned, proved_with_stand_ins, waits, PYTHON)

@@ -57,7 +57,11 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = (), python: str
     `python`: the version of Python that the grader was checked in; None if it is unknown.
     """
     found = (
-        *(_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted), _few_apply(counted)),
+        _equal(counted),
+        _errors(counted),
+        _jump(grader, counted, past),
+        _unanswered(counted),
+        _few_apply(counted),
         _python(grader, python),
     )
     return [concern for concern in found if concern is not None]
