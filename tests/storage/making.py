@@ -14,6 +14,7 @@ from redis.exceptions import OutOfMemoryError
 
 from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, FeedbackOf, Report
+from sandbox.environments import PYTHON
 from storage import redis_keys
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, UploadedBatch, Wanted
 from storage.connection import text
@@ -35,7 +36,9 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
     check = Check(name="syntax", passed=True, message="compiles", duration_ms=0.1)
     isolation: Literal["batch", "completion"] = "completion" if asks else "batch"
     report = Report(valid=True, checks=[check], isolation=isolation, asks=list(asks), outcomes=[])
-    return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
+    return Proved(
+        source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report, python=PYTHON
+    )
 
 
 def wanted(
