@@ -166,7 +166,7 @@ class ChildOutput:
 
     def begin_again(self) -> None:
         """The completion is graded again: what it has printed so far does not count."""
-        if self.may_hold():
+        if self._reading < 0 or self.may_hold():  # the supervisor also takes what programs have printed
             with suppress(OSError):  # closed
                 os.write(1, _AGAIN)
         self._allowance.left = self._most

@@ -39,17 +39,27 @@ async def grade(thread):
         return 0.0
     return 1.0
 """
+# As a program that the grader starts, it writes to no stream of Python.
+WRITES = """
+import os
+
+
+def print(text):
+    os.write(1, f"{{text}}\\n".encode())
+
+
+"""
 ASKS = 'from gradebox import Model\n\njudge = Model("m")\n'
 LINE = line("a")
 
 
 @BOTH
 @pytest.mark.parametrize("asks", ["", ASKS])
-@pytest.mark.parametrize("wait", ["sleep", "gathered"])
+@pytest.mark.parametrize(("wait", "head"), [("sleep", HEAD), ("gathered", WRITES + HEAD)])
 def test_an_error_for_lack_of_an_event_loop_is_no_score_although_the_grader_catches_it(
-    pool: Pool, isolation: Isolation, asks: str, wait: str
+    pool: Pool, isolation: Isolation, asks: str, wait: str, head: str
 ) -> None:
-    source = asks + HEAD.format(wait=f"await {wait}()") + GRADE
+    source = asks + head.format(wait=f"await {wait}()") + GRADE
     with pool.grading(GraderSource(source, isolation)) as grading:
         runs = grading.step([LINE] * 3, [b"[]"] * 3, "g@1") if asks else grading.score(b"\n".join([LINE] * 3), 0, "g@1")
     assert [(run.score, run.stdout) for run in runs if isinstance(run, Outcome)] == [(1.0, "seen\n")] * 3
