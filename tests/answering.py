@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from socket import create_server, socket
+from socket import SHUT_WR, create_server, socket
 from threading import Thread
 
 
@@ -18,6 +18,9 @@ def answering(parts: Callable[[], Iterable[bytes]], heard: list[bytes] | None = 
             try:
                 for part in parts():
                     connection.sendall(part)
+                connection.shutdown(SHUT_WR)
+                while connection.recv(1 << 16):  # with a rest of the request unread, closing would reset the connection
+                    pass
             except OSError:  # the client has closed
                 pass
 
