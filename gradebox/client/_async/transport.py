@@ -33,10 +33,6 @@ class AsyncTransport:
             GradeboxError: the service refused the call, or did not answer.
             ValueError: a file of threads became shorter meanwhile, or grew in the middle of a line.
         """
-        with told_if_slow(call.if_slow):
-            return await self._send(call)
-
-    async def _send(self, call: Call[T]) -> T:
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
         ends, failed_at = monotonic() + call.within_s, inf
@@ -45,7 +41,8 @@ class AsyncTransport:
             failure: httpx.Response | httpx.HTTPError
             try:
                 request = self.rules.request(call, size, ends - monotonic())
-                failure = await self._connections.http.request(**request | body)
+                with told_if_slow(call.if_slow):  # not while no connection is made, or between two tries
+                    failure = await self._connections.http.request(**request | body)
             except httpx.HTTPError as error:
                 if error is resend.failed:
                     raise

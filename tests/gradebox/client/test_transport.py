@@ -456,8 +456,13 @@ def test_checks_that_take_long_are_told_of(
         yield b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"valid":true,"checks":[]}'
 
     monkeypatch.setattr(slow_calls, "_SLOW_S", 0.1)
+    checked = grader_calls.validate("default", "async def grade(t): return 1")
+    rules = Rules("http://127.0.0.1:9", "k", 5.0, retry_s=takes_s)
+    rules.reached = True
+    with pytest.raises(ConnectionFailed):
+        send(awaits, rules, None, checked)  # nothing is checked
     with answering(parts) as url:
-        send(awaits, Rules(url, "k", 5.0), None, grader_calls.validate("default", "async def grade(t): return 1"))
+        send(awaits, Rules(url, "k", 5.0), None, checked)
     assert ["still being checked" in told for told in caplog.messages] == [True] * bool(takes_s)
 
 
