@@ -34,6 +34,7 @@ _NO_ROOM = (
     "the project's batches take as much room as they may, so this thread was not scored: delete some batches and send "
     "it again, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
 )
+_NEW_BUILD = "and send this thread again in a new batch: a retry keeps the version of the grader, and its build"
 _CANCELLED = "the batch was cancelled before this thread was scored: send it again in a new batch"
 _log = structlog.get_logger(__name__)
 
@@ -103,7 +104,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
                 except Unusable as error:
                     if lease.tries < context.store.leases.attempts:
                         raise  # a worker on another machine may still have the packages
-                    reason = str(error)
+                    reason = f"{error}, {_NEW_BUILD}"
             if reason is not None:
                 outcomes += unit.given_up(len(outcomes), reason)
             new, counted = _encoder.encode_lines(outcomes[before:]), tally(outcomes)

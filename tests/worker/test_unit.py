@@ -149,6 +149,7 @@ def test_packages_that_are_gone_are_tried_a_few_times_and_then_named(
     last = scored(context, claim(store))
     assert last is not None and (last.whole, last.counted.errors) == (True, {"infrastructure": 3})
     assert last.lines.count(b"are gone from the service's storage: update the environment with the same") == 3
+    assert last.lines.count(b"in its graders, and send this thread again in a new batch: a retry keeps") == 3
     assert last.lines.count(b'"retryable":true') == 3
 
 
