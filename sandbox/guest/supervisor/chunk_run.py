@@ -97,9 +97,9 @@ class ChunkRun:
                 self._end_child(child, result or None, first if is_new else -1)
                 child.close()
                 child = None
-                # The next child could read from a pipe what is for this one, or wait for a lock that this one had.
-                self._end_template(self._processes.may_block)
                 scratch.clean(self._processes.keep)
+                # The next child could read from a pipe what is for this one, or wait for a lock that this one had.
+                self._end_template(self._processes.may_block or self._processes.has_new_files())
         return child
 
     def _grade_single(self) -> None:

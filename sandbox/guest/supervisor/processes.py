@@ -95,8 +95,8 @@ class GraderProcesses:
         keep: the paths that the module body has left in the scratch folders, where completions may find them.
         shares: whether children of this template could reach each other, or those of the next batch, through something
             that the module body has left: open descriptors, or files, even files without a name.
-        may_block: whether a child could wait for what another one has left so, as in a pipe or a lock. Files with names
-            at the top of the scratch folders do not block.
+        may_block: whether a child could find or wait for what another one has left so, as in a pipe, a lock or a file.
+            An empty folder holds nothing until a child writes into it: see `has_new_files`.
     """
 
     def __init__(self, limits: GraderLimits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
@@ -109,6 +109,7 @@ class GraderProcesses:
         self._waiting = waiting
         self._note = waiting.note if waiting else make_note()
         self._unused = scratch.count_files() if scratch.is_counted() else -1
+        self._loaded = 0  # the number of files when the grader was loaded
         self._grading = False  # whether a child of `start_single` has not ended yet
         self.keep: frozenset[str] = frozenset()
         self.shares = False
@@ -123,7 +124,9 @@ class GraderProcesses:
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
             self.keep = scratch.names()
-            others = self._unused >= 0 and scratch.count_files() != self._unused + len(self.keep)
+            self._loaded = scratch.count_files()
+            folders = sum(map(os.path.isdir, self.keep))
+            others = self._loaded != self._unused + folders if self._unused >= 0 else bool(self.keep)
             self.may_block = loaded.leaves_open or others
             self.shares = self.may_block or bool(self.keep)
         else:
@@ -162,6 +165,10 @@ class GraderProcesses:
             scratch.reopen()
         else:
             scratch.clean()
+
+    def has_new_files(self) -> bool:
+        """Whether children have left files in a folder of the module body, or removed some."""
+        return self._unused >= 0 and scratch.count_files() != self._loaded
 
     def crowded(self) -> bool:
         """Whether there are more files than the limits allow. Nothing else bounds the memory that they cost."""

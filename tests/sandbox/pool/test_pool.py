@@ -382,6 +382,31 @@ def test_files_with_names_are_there_for_the_next_process(left: str, sandboxes: i
         assert told(pool, "sandboxes_ended", why="tainted") == before + sandboxes
 
 
+@pytest.mark.parametrize(
+    ("made", "held", "taken", "freed"),
+    [
+        ("tempfile.mkdtemp() + '/lock'", "os.path.exists(NAME)", "open(NAME, 'w').close()", "os.unlink(NAME)"),
+        ("tempfile.mktemp()\nos.close(os.open(NAME, os.O_CREAT))", "os.path.getsize(NAME)",
+         "os.truncate(NAME, 1)", "os.truncate(NAME, 0)"),
+    ],
+    ids=["in a folder", "in a file"],
+)  # fmt: skip
+def test_a_lock_of_a_process_that_crashed_is_not_there_for_the_next(
+    made: str, held: str, taken: str, freed: str, pool: Pool
+) -> None:
+    locks = f"""import os, tempfile
+NAME = {made}
+async def grade(thread):
+    if {held}:
+        return 0.0
+    {taken}
+    'end' in thread.completion() and os._exit(1)
+    {freed}
+    return 1.0
+"""
+    assert kinds(score(pool, GraderSource(locks, "batch"), [_LINE, line("end"), _LINE])) == [1.0, "crash", 1.0]
+
+
 def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) -> None:
     report = pool.prove(GraderSource(_LEFT_OPEN["a pipe"] + source(1.0).text, "completion"))
     assert report.valid
