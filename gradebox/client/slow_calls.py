@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 
 _SLOW_S = 10.0
@@ -18,7 +18,8 @@ def told_if_slow(text: str) -> Iterator[None]:
         return
     timer = Timer(_SLOW_S, _log.warning, [text])
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # no thread can start, as while Python 3.12 exits: the call goes on
+        timer.start()
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import inf, nan
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -464,6 +465,12 @@ def test_checks_that_take_long_are_told_of(
     with answering(parts) as url:
         send(awaits, Rules(url, "k", 5.0), None, checked)
     assert ["still being checked" in told for told in caplog.messages] == [True] * bool(takes_s)
+
+
+def test_checks_need_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Timer, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+    with slow_calls.told_if_slow("slow"):  # as at the exit of Python 3.12
+        pass
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://[::1"])
