@@ -36,9 +36,7 @@ def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = (
     check = Check(name="syntax", passed=True, message="compiles", duration_ms=0.1)
     isolation: Literal["batch", "completion"] = "completion" if asks else "batch"
     report = Report(valid=True, checks=[check], isolation=isolation, asks=list(asks), outcomes=[])
-    return Proved(
-        source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report, python=PYTHON
-    )
+    return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report, python=PYTHON)
 
 
 def wanted(
