@@ -233,15 +233,18 @@ def test_a_second_run_without_time_is_a_warning(pool: Pool, monkeypatch: pytest.
 
 @pytest.mark.alone
 def test_a_busy_machine_makes_no_score_of_a_second_run_differ(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(five_checks, "TEST_RUN_S", 0.8)
+    monkeypatch.setattr(five_checks, "TEST_RUN_S", 1.8)
     monkeypatch.setattr(processor_watch, "starved", lambda *_: usage.Starved(0.2, 1.0))
+    # The first run ends when its last thread has waited for this moment. In the second, the first thread has had its
+    # timeout when the time is over.
     text = (
-        "import time\nopen('/tmp/runs', 'w').close()\nasync def grade(thread):\n"
-        "    with open('/tmp/runs', 'a+') as runs:\n        runs.write('x')\n"
-        "        if runs.tell() > 4: time.sleep(9)\n    return 1\n"
+        f"import time\nSLOW_FROM = {time.time() + 0.6}\nasync def grade(thread):\n"
+        "    if time.time() > SLOW_FROM: time.sleep(9)\n"
+        "    if thread.completion() == 'last': time.sleep(max(0, SLOW_FROM - time.time()))\n    return 1\n"
     )
+    lines = [b'{"completion": ""}', b'{"completion": ""}', b'{"completion": "last"}']
     with pytest.raises(InfrastructureError, match=r"thread 0 of a test run: .* since the machine was busy"):
-        pool.prove(GraderSource(text, "batch", timeout_s=0.3), [b'{"completion": ""}'] * 4)
+        pool.prove(GraderSource(text, "batch", timeout_s=0.8), lines)
 
 
 @pytest.mark.parametrize("where", ["grade", "module"])
