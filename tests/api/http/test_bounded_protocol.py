@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
 
 import httpx
 import msgspec
@@ -157,11 +158,17 @@ def test_what_comes_of_a_request_that_is_answered_is_not_taken_for_ever(service:
 
 
 def test_a_request_that_is_answered_early_is_followed_by_the_next(service: Service) -> None:
+    def status() -> int:
+        response = HTTPResponse(connection)
+        response.begin()
+        response.read()  # it may come in parts
+        return response.status
+
     with connected(service) as connection:
         connection.sendall(b"POST /v1/projects HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        assert status() == 401
         connection.sendall(b"0123456789" + HEAD + b"\r\n")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert status() == 200
 
 
 CHUNKED = b"POST /v1/projects HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
