@@ -55,8 +55,7 @@ def show(report: "Report", stderr: bool = False) -> None:
         if check is None:
             say(f"-  {name:<10} not reached", stderr)
             continue
-        has_line = check.line and not check.passed and f"line {check.line}" not in check.message
-        where = f"line {check.line}: " if has_line else ""
+        where = f"line {check.unnamed_line}: " if check.unnamed_line else ""
         say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}", stderr)
     if report.failed and report.failed.traceback:
         say(report.failed.traceback.rstrip(), stderr)

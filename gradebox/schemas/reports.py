@@ -33,6 +33,12 @@ class Check(Schema):
     traceback: str | None = Field(None, description="only frames of the grader's source")
     duration_ms: float
 
+    @property
+    def unnamed_line(self) -> int | None:
+        """The line that failed, unless the message names it."""
+        named = re.search(rf"\bline {self.line}\b", self.message)
+        return None if self.passed or named else self.line
+
 
 def _outcomes(value: object) -> Outcomes:
     return value if isinstance(value, Outcomes) else Outcomes(msgspec.convert(value, list[Outcome]))
@@ -84,7 +90,7 @@ class Report(Schema):
         """What failed, if anything did, and these warnings as text."""
         lines = ["the grader is valid" if self.valid else "the grader is not valid"]
         if (failed := self.failed) is not None:
-            where = f" (line {failed.line})" if failed.line and f"line {failed.line}" not in failed.message else ""
+            where = f" (line {failed.unnamed_line})" if failed.unnamed_line else ""
             lines = [f"check {failed.name!r} failed{where}: {failed.message}"]
             lines += [failed.traceback.rstrip()] if failed.traceback else []
         return "\n".join([*lines, *(f"warning: {each}" for each in warnings)])

@@ -76,6 +76,8 @@ def test_a_report_is_printed_with_what_failed() -> None:
     assert repr(report) == "<Report check 'signature' failed (line 2): no Traceback: 1 / 0 warning: line 1: slow>"
     placed = FAILED.model_copy(update={"message": "no (line 2)"})
     assert str(Report(valid=False, checks=[placed])).startswith("check 'signature' failed: no (line 2)\n")
+    elsewhere = FAILED.model_copy(update={"message": "no (line 21)"})
+    assert str(Report(valid=False, checks=[elsewhere])).startswith("check 'signature' failed (line 2): no (line 21)\n")
     assert str(Report(valid=True, checks=[CHECK])) == "the grader is valid"
 
 
