@@ -1,4 +1,4 @@
-"""The loaded grader as a child uses it, and what its `grade` comes to."""
+"""The loaded grader as a child uses it, and the types of what a child records of its result."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
