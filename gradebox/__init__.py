@@ -71,63 +71,21 @@ if TYPE_CHECKING:
     __version__: str
 else:
     # The names of each module. Type checkers use the imports above instead, and report a misspelt name.
-    _MODULES = {
-        "gradebox._openai": ("openai_grader",),
-        "gradebox.asks": ("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
-        "gradebox.source": ("grader_source",),
-        "gradebox.client": (
-            "AsyncBatchHandle",
-            "AsyncClient",
-            "AsyncGraderHandle",
-            "AsyncReward",
-            "BatchHandle",
-            "Client",
-            "GraderHandle",
-            "Reward",
-        ),
-        "gradebox.errors": (
-            "ApiError",
-            "BatchFailed",
-            "BuildTimeout",
-            "ClientClosed",
-            "Conflict",
-            "ConnectionFailed",
-            "EnvironmentFailed",
-            "GradeboxError",
-            "GraderWarning",
-            "NotAllowed",
-            "NotFound",
-            "OutcomesLost",
-            "ScoreMissing",
-            "SourceError",
-            "TooLarge",
-            "VersionChanged",
-            "ValidationError",
-            "WaitTimeout",
-        ),
-        "gradebox.outcome": ("Outcome", "OutcomeError", "Spent"),
-        "gradebox.schemas": (
-            "ApiKey",
-            "Batch",
-            "BatchBudget",
-            "Check",
-            "Environment",
-            "EndpointTrial",
-            "ModelDefaults",
-            "ModelTrial",
-            "Project",
-            "ProjectBudget",
-            "ProjectEndpoint",
-            "ProjectModel",
-            "ProjectSpending",
-            "Report",
-            "Summary",
-            "Version",
-        ),
+    _NAMES = {
+        "gradebox._openai": "openai_grader",
+        "gradebox.asks": "Endpoint Grader Model ModelError Reply Verdict once",
+        "gradebox.client": "AsyncBatchHandle AsyncClient AsyncGraderHandle AsyncReward BatchHandle Client GraderHandle "
+        "Reward",
+        "gradebox.errors": "ApiError BatchFailed BuildTimeout ClientClosed Conflict ConnectionFailed EnvironmentFailed "
+        "GradeboxError GraderWarning NotAllowed NotFound OutcomesLost ScoreMissing SourceError TooLarge "
+        "ValidationError VersionChanged WaitTimeout",
+        "gradebox.outcome": "Outcome OutcomeError Spent",
+        "gradebox.schemas": "ApiKey Batch BatchBudget Check EndpointTrial Environment ModelDefaults ModelTrial Project "
+        "ProjectBudget ProjectEndpoint ProjectModel ProjectSpending Report Summary Version",
+        "gradebox.source": "grader_source",
     }
-
-    _OWN = ("NotApplicable", "Score", "StringThread", "StringTurn", "__version__")
-    __all__ = sorted([*_OWN, *(name for names in _MODULES.values() for name in names)])
+    _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+    __all__ = sorted(["NotApplicable", "Score", "StringThread", "StringTurn", "__version__", *_MODULE_OF])
 
     def __getattr__(name):
         from importlib import import_module
@@ -139,10 +97,9 @@ else:
                 return version("gradebox")
             except PackageNotFoundError:  # a checkout that was never installed
                 return "0+unknown"
-        home = next((module for module, names in _MODULES.items() if name in names), None)
-        if home is None:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(home), name)
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
         return value
 
     def __dir__():

@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from gradebox.judges.relevancy import AnswerRelevancy as AnswerRelevancy
     from gradebox.judges.relevancy import ContextRelevancy as ContextRelevancy
 else:
-    _MODULES = {
-        "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
-        "combine": ("Combine",),
-        "criterion": ("Criterion", "Option"),
-        "direct_judge": ("DecidedCase", "DirectJudge", "PositionalBias"),
-        "external_endpoint": ("ExternalEndpoint",),
-        "faithfulness": ("Faithfulness",),
-        "multi_criteria": ("CriterionItem", "MultiCriteria"),
-        "pairwise_judge": ("PairwiseJudge",),
-        "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
+    # The names of each module.
+    _NAMES = {
+        "binary_judge": "BinaryJudge Example ExampleTurn",
+        "combine": "Combine",
+        "criterion": "Criterion Option",
+        "direct_judge": "DecidedCase DirectJudge PositionalBias",
+        "external_endpoint": "ExternalEndpoint",
+        "faithfulness": "Faithfulness",
+        "multi_criteria": "CriterionItem MultiCriteria",
+        "pairwise_judge": "PairwiseJudge",
+        "relevancy": "AnswerRelevancy ContextRelevancy",
     }
-
-    __all__ = sorted(name for names in _MODULES.values() for name in names)
+    _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+    __all__ = sorted(_MODULE_OF)
 
     def __getattr__(name):
         from importlib import import_module
 
-        home = next((module for module, names in _MODULES.items() if name in names), None)
-        if home is None:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
         return value
