@@ -107,8 +107,3 @@ class TextFound(msgspec.Struct):
 
 
 Job: TypeAlias = SummaryJob | CombinedJob | ComparisonJob | AgreementJob | IndexJob | SearchJob
-
-
-def kind_of(job: Job) -> str:
-    """Returns the tag of a job, such as `summary`."""
-    return str(job.__struct_config__.tag)

@@ -11,7 +11,7 @@ from typing import IO, Literal, TypeAlias
 
 from api.http.problems import too_large
 from api.numbers import job_input
-from api.numbers.jobs import DISK_FULL, OUT_OF_MEMORY, Job, kind_of
+from api.numbers.jobs import DISK_FULL, OUT_OF_MEMORY, Job
 from api.numbers.program_client import Computing, LoadedProgram
 from sandbox.errors import InfrastructureError, Stopped
 
@@ -98,7 +98,7 @@ def _forked(job: Job, result: IO[bytes], errors: IO[bytes]) -> Iterator[tuple[IO
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as stdin:
         try:
-            forked = _program.fork(kind_of(job), [reading, result.fileno(), errors.fileno()])
+            forked = _program.fork(str(job.__struct_config__.tag), [reading, result.fileno(), errors.fileno()])
         finally:
             os.close(reading)
         with closing(forked):

@@ -1,13 +1,13 @@
 """One page of the table, of an ended or a running batch."""
 
-from collections.abc import Iterable
+from itertools import starmap
 from typing import NamedTuple
 
 import msgspec
 
 from api.numbers.jobs import TextFound
 from api.table.outcome_row import ShownRow, row_of
-from api.table.row_lines import Lines, by_index, in_order
+from api.table.row_lines import by_index, in_order
 from api.table.table_jobs import GraderTable
 from gradebox.schemas.outcome_table import Sort, TablePage
 from storage.outcomes.outcome_selection import OutcomeFilter, OutcomeSelection
@@ -31,17 +31,13 @@ def page(table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
     """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
         rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
-        return _shown(table, of, table.graded.rows, _cut(in_order(table.graded, rows)), None)
+        return _shown(table, of, table.graded.rows, [*starmap(row_of, in_order(table.graded, rows))], None)
     among = None if text is None else frozenset(text.rows)
     found = OutcomeSelection(table.index, of.wanted).page(of.sort, (of.page - 1) * of.limit, of.limit, among)
     ascending = sorted(found.rows)
-    cut = dict(zip(ascending, _cut(by_index(table.graded, table.index, ascending)), strict=True))
+    shown = starmap(row_of, by_index(table.graded, table.index, ascending))  # one after the other: each may be long
+    cut = dict(zip(ascending, shown, strict=True))
     return _shown(table, of, found.total, [cut[row] for row in found.rows], text)
-
-
-def _cut(lines: Iterable[Lines]) -> list[ShownRow]:
-    """The rows with these lines, which are read one after the other: each may be long."""
-    return [row_of(outcome, thread) for outcome, thread in lines]
 
 
 def _shown(table: GraderTable, of: PageOf, total: int, rows: list[ShownRow], text: TextFound | None) -> bytes:
