@@ -38,13 +38,15 @@ def environment_of(
     """
     folders = pool.environments
     folders.sweep()
-    for old, gone in _notes(folders):
-        if not (folders.folder / gone.sha256).is_dir():
+    known = dict(_notes(folders))
+    for old, built in [*known.items()]:
+        if not (folders.folder / built.sha256).is_dir():
             old.unlink(missing_ok=True)
+            del known[old]
     asked = [sorted(packages), data and hashlib.sha256(data).hexdigest(), BUILT_FOR, settings.model_dump()]
     note = folders.folder / f"{_NOTE}{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
-    if (before := _built_before(folders, note)) is not None:
-        return before
+    if note in known:
+        return known[note]
     made = build(packages, pool, None, settings, report_step, None if data is None else BytesIO(data))
     built = Built(made.sha256, [package.name for package in made.lock])
     whole = note.with_suffix(".new")
@@ -62,12 +64,3 @@ def _notes(folders: EnvironmentFolders) -> Iterator[tuple[Path, Built]]:
     for note in folders.folder.glob(f"{_NOTE}*"):
         with suppress(FileNotFoundError, msgspec.DecodeError):  # it is being written, or removed
             yield note, msgspec.json.decode(note.read_bytes(), type=Built)
-
-
-def _built_before(folders: EnvironmentFolders, note: Path) -> Built | None:
-    """The environment that a note names, if its folder still exists."""
-    try:
-        built = msgspec.json.decode(note.read_bytes(), type=Built)
-    except FileNotFoundError:
-        return None
-    return built if (folders.folder / built.sha256).is_dir() else None
