@@ -158,8 +158,7 @@ class EnvironmentFolders:
                     if not member.isreg() or files > ENVIRONMENT_FILES or size > self.most_mb * MIB:
                         raise OSError(
                             f"the archive {sha256} holds something other than files, or more than "
-                            f"GRADEBOX_ENVIRONMENT_MB "
-                            f"({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
+                            f"GRADEBOX_ENVIRONMENT_MB ({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
                         )
                     packed.extract(member, target, set_attrs=False, filter="data")
             while hashed.read(MIB):

@@ -44,8 +44,7 @@ def serve(
         typer.Option(
             metavar="KEY=URL",
             help="An endpoint of project `default`; its API key is read from GRADEBOX_ENDPOINT_KEY_ plus KEY in "
-            "capitals. "
-            "May be repeated.",
+            "capitals. May be repeated.",
         ),
     ] = None,
 ) -> None:
