@@ -1,10 +1,12 @@
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
+from time import thread_time
 
 import pytest
 
 from gradebox.schemas import GraderRecord
 from storage import redis_keys
-from storage.errors import Conflict, NotFound, VersionChanged
+from storage.errors import MOST_COMPARED, Conflict, NotFound, VersionChanged
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
 
@@ -75,6 +77,13 @@ def test_a_key_that_no_grader_has_is_told_with_a_similar_one(store: Store) -> No
         store.graders.get("default", "exat-match")
     with pytest.raises(NotFound, match="no grader 'judge' in project 'default': list the graders"):
         store.graders.get("default", "judge")
+    letters = Random(0)
+    alike = ("".join(letters.choices("ab", k=64)) for _ in range(MOST_COMPARED - 1))
+    store.redis.sadd(redis_keys.graders("default"), *alike)
+    began = thread_time()
+    with pytest.raises(NotFound):
+        store.graders.get("default", "ab" * 45)
+    assert thread_time() - began < 0.2  # of a processor, for a key that may only read
     store.redis.sadd(redis_keys.graders("default"), *(f"exact-match-{number}" for number in range(2000)))
     before = store.redis.info("stats")["total_net_output_bytes"]
     with pytest.raises(NotFound, match="list the graders"):
