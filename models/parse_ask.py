@@ -7,6 +7,7 @@ import msgspec
 from gradebox import thread_forms
 from gradebox.asks.asking import NAME_CHARACTERS, REQUEST_BYTES
 from gradebox.score import is_too_deep
+from runtime import slow_numbers
 
 MESSAGES = 10_000
 DEPTH = 24  # of a schema, and of a thread
@@ -96,6 +97,8 @@ def parse(data: bytes) -> Request:
     """
     if len(data) > REQUEST_BYTES:
         raise RequestTooLarge(f"an ask of {len(data)} bytes, and one may have {REQUEST_BYTES}: ask for less")
+    if slow_numbers.are_many(data):
+        raise RequestTooLarge(f"an ask that is not read: {slow_numbers.REASON}")
     try:
         request = _decoded(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

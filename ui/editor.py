@@ -22,6 +22,7 @@ from gradebox.judges.kind_source import forms_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Environment, GraderRecord, Report, Version, WrittenKind
+from runtime import slow_numbers
 from sandbox.errors import SandboxError
 from storage.errors import Conflict, NotFound, NotRunnable, VersionChanged
 from storage.graders import check_threads
@@ -290,8 +291,11 @@ def _read_fields(fields: dict[str, str], longest: int, most: int) -> Sent:
 def _settings(text: str) -> dict[str, Any]:
     if len(text) > CONFIG_BYTES:
         raise too_large(f"the settings are {len(text)} characters long, and may have {CONFIG_BYTES}: shorten them")
+    data = text.encode("utf-8", "surrogatepass")
+    if slow_numbers.are_many(data):
+        raise invalid(f"the settings are not read: {slow_numbers.REASON}")
     try:
-        return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=dict[str, Any])
+        return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the settings are not a JSON object: {error}") from error
 

@@ -3,7 +3,7 @@
 from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, TypeVarTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from api.http.problems import ProblemError, invalid, too_large
 from api.http.tenant_memory import TenantMemory
 from api.intake import json_cut
 from api.intake.mismatch import explained
+from runtime import slow_numbers
 
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 MIB = 1024 * 1024
@@ -171,12 +172,34 @@ def _is_half(text: bytes) -> bool:
 
 def decode(body: bytes, kind: type[_T]) -> _T:
     """Decodes JSON without unpaired surrogates. Raises ProblemError if it is invalid or does not match `kind`."""
+    _refuse_slow_numbers(body, kind)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise invalid(f"the body is invalid: {explained(error, kind, partial(_member, body))[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is not JSON: {json_cut.fault(body, error)}") from error
+
+
+def _refuse_slow_numbers(body: bytes, kind: type) -> None:
+    """Raises ProblemError for a body with many numbers that take long to read. Members that stay raw, which may be
+    long, are not searched.
+    """
+    decoded = len(body)
+    if decoded > slow_numbers.FEW_BYTES:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raw = msgspec.json.decode(body, type=_raw_members(kind))
+            decoded -= sum(map(len, msgspec.structs.astuple(raw)))
+    if decoded > slow_numbers.FEW_BYTES and slow_numbers.are_many(body):
+        raise invalid(f"the body is not read: {slow_numbers.REASON}")
+
+
+@cache
+def _raw_members(kind: type) -> type[msgspec.Struct]:
+    """A type with the raw members of another one."""
+    fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+    raw = {field.name: field.encode_name for field in fields if field.type is msgspec.Raw}
+    return msgspec.defstruct("RawMembers", [(name, msgspec.Raw, msgspec.Raw()) for name in raw], rename=raw)
 
 
 def _member(body: bytes, name: str) -> str:

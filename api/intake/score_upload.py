@@ -10,6 +10,7 @@ import msgspec
 from api.http.problems import invalid, too_large
 from api.intake.json_cut import fault
 from gradebox.outcome import Outcome
+from runtime import slow_numbers
 from sandbox.grading import thread_ids
 from storage.spool.blocks import lines_of
 
@@ -45,6 +46,8 @@ def read(body: bytes, text_bytes: int) -> list[_Line]:
 
 
 def _line(number: int, line: bytes, text_bytes: int) -> _Line:
+    if slow_numbers.are_many(line):
+        raise invalid(f"line {number} is not read: {slow_numbers.REASON}")
     try:
         found = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

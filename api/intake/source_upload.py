@@ -17,6 +17,7 @@ from api.services import Services
 from gradebox.judges.kind_source import settled, source_of
 from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Limits, Report, Version, WrittenKind
 from models.scoring.validation_asks import ProjectAnswering
+from runtime import slow_numbers
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading.source_bytes import from_bytes
@@ -176,6 +177,8 @@ def written(kind: WrittenKind, config: Mapping[str, Any]) -> Sent:
 def _config(raw: bytes) -> dict[str, Any]:
     if len(raw) > CONFIG_BYTES:
         raise invalid(f"config is {len(raw)} bytes long, and may have {CONFIG_BYTES}: shorten it")
+    if slow_numbers.are_many(raw):
+        raise invalid(f"`config` is not read: {slow_numbers.REASON}")
     try:
         return msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

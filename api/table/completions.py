@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from gradebox import group_forms, thread_forms
+from runtime import slow_numbers
 
 _LISTS = ("messages", "turns", "completion")
 
@@ -43,8 +44,10 @@ def value_of(line: bytes) -> Any:
     """Parses a thread as graders do: unpaired surrogates, which msgspec rejects, and a byte order mark are allowed.
 
     Raises:
-        ValueError, RecursionError: the line is not valid JSON.
+        ValueError, RecursionError: the line is not valid JSON, or takes long to read.
     """
+    if slow_numbers.are_many(line):
+        raise ValueError(slow_numbers.REASON)
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:

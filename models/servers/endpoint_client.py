@@ -14,6 +14,7 @@ from models.replies.answer_json import ANSWER_BYTES
 from models.servers.permitted_addresses import Resolve, look_up
 from models.servers.pinned_http import PinnedHttp
 from models.settings import ModelSettings
+from runtime import slow_numbers
 from storage.models.registry import Access, RegisteredServer
 
 
@@ -55,6 +56,8 @@ class EndpointClient(PinnedHttp):
             raise error_answers.refusal(answer.status, answer.headers, answer.body, self._secrets, _ADVICE)
         if failed := error_answers.failure(answer.body, self._secrets, _ADVICE):  # even beside a reward
             raise failed
+        if slow_numbers.are_many(answer.body):
+            raise AskFailed("invalid_reply", f"its answer is not read: {slow_numbers.REASON}")
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects

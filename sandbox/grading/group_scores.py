@@ -10,6 +10,7 @@ import msgspec
 
 from gradebox.outcome import CompletionScore, OutcomeError, with_encoded_details
 from gradebox.score import MOST_VALUES, is_name, is_too_deep
+from runtime import slow_numbers
 from sandbox.guest.protocol.fields import Malformed, encode, most_of_scores
 
 _KINDS = ("exception", "memory", "model")  # the possible kinds of an error in place of a score
@@ -34,6 +35,8 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
     """
     if len(data) > most_of_scores(count):
         raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
+    if slow_numbers.are_many(data):
+        raise Malformed(f"scores that are not read: {slow_numbers.REASON}")
     try:
         scores = _decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:

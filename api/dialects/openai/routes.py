@@ -16,6 +16,7 @@ from api.dialects.openai.sample import Sample
 from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Served, Services
+from runtime import slow_numbers
 from sandbox.pool.fair_shares import Shares
 
 # Not in our OpenAPI document, since OpenAI documents these routes.
@@ -118,6 +119,8 @@ def _grader(sent: GraderToValidate) -> tuple[dict[str, Any], Grader]:
         raise OpenAIProblem(
             f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader"
         )
+    if slow_numbers.are_many(raw):
+        raise OpenAIProblem(f"the grader is not read: {slow_numbers.REASON}", "grader")
     try:
         value = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -10,6 +10,7 @@ from api.dialects.openai.graders import JSON_BYTES
 from api.dialects.openai.problems import OpenAIProblem
 from api.http.problems import too_large
 from api.intake import bodies
+from runtime import slow_numbers
 
 
 class Sample:
@@ -38,13 +39,17 @@ class Sample:
             "output_tools": [],
         }
         with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # only if it is JSON
-            sample["output_json"] = msgspec.json.decode(text)
+            json = text.encode()
+            if not slow_numbers.are_many(json):
+                sample["output_json"] = msgspec.json.decode(json)
         return {"item": _decode(self._item, dict[str, Any], "item"), "sample": sample}
 
 
 def _decode(raw: bytes, kind: Any, param: str) -> Any:
     if len(raw) > JSON_BYTES:
         raise OpenAIProblem(f"{param} is longer than {JSON_BYTES} bytes: only python graders accept more", param)
+    if slow_numbers.are_many(raw):
+        raise OpenAIProblem(f"{param} is not read: {slow_numbers.REASON}", param)
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
