@@ -6,7 +6,8 @@ from typing import cast
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import Request
+from fastapi import Request, Response
+from pydantic import TypeAdapter
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
@@ -18,6 +19,8 @@ from api.services import Served, Services
 from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage.errors import KeyTaken, NotFound
 from storage.models.endpoints import EndpointChanges
+
+_ENDPOINTS = TypeAdapter(list[ProjectEndpoint])
 
 router = project_router("endpoints", "/endpoints")
 
@@ -44,10 +47,14 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Proj
     return await _create(services, project, await bodies.read_json(request, NewEndpoint))
 
 
-@router.get("")
-def list_all(services: Served, project: InProject) -> list[ProjectEndpoint]:
+@router.get("", response_model=list[ProjectEndpoint])
+async def list_all(request: Request, services: Served, project: InProject) -> Response:
     """List the endpoints of the project, by key."""
-    return services.store.endpoints.all(project)
+    return await services.large_answers.make(request, _list, services, project)
+
+
+def _list(services: Services, project: str) -> Response:
+    return Response(_ENDPOINTS.dump_json(services.store.endpoints.all(project)), media_type="application/json")
 
 
 @router.get("/{key}")

@@ -185,10 +185,17 @@ def _versions(services: Services, project: str, key: str, after: int) -> Respons
     return _page(_VERSIONS.dump_json(found), found[-1].number if has_more else None)
 
 
-@router.get("/{key}/versions/{number}")
-def version(services: Served, project: InProject, key: str, number: Annotated[int, Path(ge=1)]) -> Version:
+@router.get("/{key}/versions/{number}", response_model=Version)
+async def version(
+    request: Request, services: Served, project: InProject, key: str, number: Annotated[int, Path(ge=1)]
+) -> Response:
     """Get one version, with its source."""
-    return services.store.graders.version(project, key, number)
+    return await services.large_answers.make(request, _version_of, services, project, key, number)
+
+
+def _version_of(services: Services, project: str, key: str, number: int) -> Response:
+    found = services.store.graders.version(project, key, number)
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 @router.get("/{key}/threads", response_class=Response)

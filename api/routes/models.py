@@ -6,8 +6,9 @@ from typing import Annotated, Any, cast
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import Request
+from fastapi import Request, Response
 from msgspec.structs import asdict
+from pydantic import TypeAdapter
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
@@ -23,6 +24,8 @@ from storage.models.models import Changes
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 UsdPerMillion = Annotated[float, msgspec.Meta(ge=0, le=1_000_000, description="USD for a million tokens")]
+
+_MODELS = TypeAdapter(list[ProjectModel])
 
 router = project_router("models", "/models")
 
@@ -66,10 +69,14 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Proj
     return await _create(services, project, await bodies.read_json(request, NewModel))
 
 
-@router.get("")
-def list_all(services: Served, project: InProject) -> list[ProjectModel]:
+@router.get("", response_model=list[ProjectModel])
+async def list_all(request: Request, services: Served, project: InProject) -> Response:
     """List the models of the project, by key."""
-    return services.store.models.all(project)
+    return await services.large_answers.make(request, _list, services, project)
+
+
+def _list(services: Services, project: str) -> Response:
+    return Response(_MODELS.dump_json(services.store.models.all(project)), media_type="application/json")
 
 
 @router.get("/{key}")

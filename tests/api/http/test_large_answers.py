@@ -65,12 +65,13 @@ def test_others_are_served_while_one_asks_for_many(service: Service, secret: str
         assert slow.result() < all_s / 5, f"all of these answers together take {all_s:.1f} s"
 
 
-@pytest.mark.parametrize("path", [f"{PROJECT}/audit?limit=1000", f"{PROJECT}/spending"])
+@pytest.mark.usefixtures("versions")
+@pytest.mark.parametrize("path", ["audit?limit=1000", "spending", "models", "endpoints", "graders/large/versions/1"])
 def test_what_may_be_long_is_made_in_the_turns_of_its_project(
     path: str, service: Service, client: httpx.Client
 ) -> None:
     turns = service.services.large_answers._threads.shares
-    assert not comes_early(turns, AT_ONCE // 2, lambda: client.get(path))
+    assert not comes_early(turns, AT_ONCE // 2, lambda: client.get(f"{PROJECT}/{path}"))
 
 
 def test_a_project_that_does_not_read_gets_no_more(
