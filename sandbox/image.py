@@ -225,6 +225,7 @@ def _copy_guest(target: Path) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = (_ROOMS / "sandbox/guest" / name).read_text("utf-8")
         copy.write_text(text.replace("from sandbox.guest.", "from _gradebox."), "utf-8")
+    (target / _PROGRAMS.name / "_gradebox/__init__.py").touch()  # otherwise a module of this name would come before it
     (target / _PROGRAMS.name / "sitecustomize.py").write_text(  # Python runs it at its start
         "from _gradebox.child.seeding import seed_at_import\n"
         "from _gradebox.kernel.standard_streams import open_by_name\n"
@@ -278,8 +279,9 @@ def _copy_interpreter(target: Path) -> None:
         _copy_library(needed, target)
     for_programs = target / site.getsitepackages([str(_PREFIX)])[-1].lstrip("/")
     for_programs.mkdir(parents=True)
-    # so that programs of a grader have its packages, and what makes limits and `multiprocessing` work
-    (for_programs / "environment.pth").write_text(f"{PACKAGES}\n{_PROGRAMS}\n{DATA}\n")
+    # So that programs of a grader have what makes limits and `multiprocessing` work, which no package may replace, and
+    # the grader's packages.
+    (for_programs / "environment.pth").write_text(f"{_PROGRAMS}\n{PACKAGES}\n{DATA}\n")
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()

@@ -108,6 +108,17 @@ async def grade(thread):
 """
 
 
+_OF_PROGRAM = """
+import json, subprocess, sys
+from gradebox import Score
+
+async def grade(thread):
+    program = "import sys; print(sys.modules['_gradebox.child.seeding'].__file__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    return Score(1.0, reason=json.dumps([done.stderr, done.stdout]))
+"""
+
+
 @pytest.fixture(scope="session")
 def attacker(builds: Builds, unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The SHA-256 of a hostile environment."""
@@ -131,7 +142,7 @@ def attacker(builds: Builds, unpacked: Path, tmp_path_factory: pytest.TempPathFa
         "usercustomize.py": "import os; os._exit(1)\n",
         "attack-1.0.data/scripts/attack": "#!/bin/sh\nexit 1\n",
     }
-    shadows = {f"{name}.py": "SHADOW = True\n" for name in (*_SHADOWED, *_TRAPS)}
+    shadows = {f"{name}.py": "SHADOW = True\n" for name in (*_SHADOWED, *_TRAPS, "_gradebox")}
     make_wheel(wheels, "attack", files | shadows)
     return builds(wheels, ["attack"]).sha256
 
@@ -166,6 +177,11 @@ def test_a_package_shadows_no_module_of_ours_or_of_python(anywhere: Pool, attack
     own = {name: found[name] for name in ("gradebox", "adaptive_harmony")}
     assert all(path.startswith("/usr/lib/gradebox/") for path in own.values()), own
     assert not any((path or "").startswith("/usr/lib/environment") for path in found.values()), found
+
+
+def test_nor_in_programs_that_a_grader_starts(anywhere: Pool, attacker: str) -> None:
+    seeding = "/usr/lib/gradebox/.programs/_gradebox/child/seeding.py"
+    assert _found(anywhere, attacker, _OF_PROGRAM) == ["", f"{seeding}\n"]
 
 
 # The guest, which is the same on every backend, bounds the load and tells how it ended.
