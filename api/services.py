@@ -62,7 +62,7 @@ class Services:
         self.models = ModelSettings()
         self.store = store
         self.pool = pool
-        pool.environments.fetch_from(store.spool.open_archive)
+        pool.environments.fetch_from(store.spool.open_archive, store.archives.note_damage)
         self.asker = asker_of(store, self.models, pool)
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)

@@ -41,6 +41,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 Fetch = Callable[[str], IO[bytes]]
 """Opens the archive with this SHA-256. Raises FileNotFoundError if there is none."""
+NoteDamage = Callable[[str], None]
+"""Records that the archive with this SHA-256 has other content."""
 
 
 class EnvironmentFolders:
@@ -50,16 +52,17 @@ class EnvironmentFolders:
         self.folder = (settings.environments_dir or settings.image_dir / "environments").absolute()
         self.most_mb = settings.environment_mb
         self._fetch: Fetch | None = None
+        self._note_damage: NoteDamage = lambda _: None
 
-    def fetch_from(self, fetch: Fetch) -> None:
+    def fetch_from(self, fetch: Fetch, note_damage: NoteDamage = lambda _: None) -> None:
         """Sets the source of archives. Without one, only existing folders can be found."""
-        self._fetch = fetch
+        self._fetch, self._note_damage = fetch, note_damage
 
     def find(self, sha256: str) -> Path:
         """Returns the folder of an environment; makes it if it does not exist.
 
         Raises:
-            Unusable: its archive does not exist, or it was built for another Python than this machine's.
+            Unusable: its archive does not exist or is damaged, or it was built for another Python than this machine's.
             InfrastructureError: the name is invalid, or the folder cannot be made.
         """
         if not _NAME.fullmatch(sha256):
@@ -138,9 +141,8 @@ class EnvironmentFolders:
         """Unpacks files and nothing else, within the limits that builds have.
 
         Raises:
-            Unusable: the archive does not exist.
-            OSError: the archive cannot be read, holds something else than files, exceeds a limit, or does not match its
-                name.
+            Unusable: the archive does not exist, or does not match its name.
+            OSError: the archive cannot be read, holds something else than files, or exceeds a limit.
         """
         if self._fetch is None:
             raise FileNotFoundError("no archives can be fetched by this process")
@@ -148,25 +150,33 @@ class EnvironmentFolders:
             fetched = self._fetch(sha256)
         except FileNotFoundError as error:
             raise Unusable(f"the packages of an environment are gone from the service's storage: {_ANEW}") from error
-        files = size = 0
         with fetched as archive:
             hashed = Hashed(archive)
-            stream: Any = hashed  # tarfile only reads from a stream
-            with tarfile.open(fileobj=stream, mode="r|") as packed:
-                for member in packed:
-                    files, size = files + 1, size + member.size
-                    if not member.isreg() or files > ENVIRONMENT_FILES or size > self.most_mb * MIB:
-                        raise OSError(
-                            f"the archive {sha256} holds something other than files, or more than "
-                            f"GRADEBOX_ENVIRONMENT_MB ({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
-                        )
-                    packed.extract(member, target, set_attrs=False, filter="data")
-            while hashed.read(MIB):
-                pass
-        if hashed.sha256 != sha256:
-            raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
+            try:
+                self._extract(hashed, sha256, target)
+            finally:  # damage may be why it cannot be unpacked
+                while hashed.read(MIB):
+                    pass
+                if hashed.sha256 != sha256:
+                    self._note_damage(sha256)
+                    raise Unusable(
+                        f"the packages of an environment were changed or cut off in the service's storage: {_ANEW}"
+                    )
         shared_folders.open_to_read(target)
         _sync(target)  # otherwise a power failure may leave the folder's name with empty files in it
+
+    def _extract(self, archive: Any, sha256: str, target: Path) -> None:
+        """Raises OSError or tarfile.TarError as `_unpack` describes. tarfile only reads from a stream."""
+        files = size = 0
+        with tarfile.open(fileobj=archive, mode="r|") as packed:
+            for member in packed:
+                files, size = files + 1, size + member.size
+                if not member.isreg() or files > ENVIRONMENT_FILES or size > self.most_mb * MIB:
+                    raise OSError(
+                        f"the archive {sha256} holds something other than files, or more than "
+                        f"GRADEBOX_ENVIRONMENT_MB ({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
+                    )
+                packed.extract(member, target, set_attrs=False, filter="data")
 
 
 def _kept_s(name: str, is_needed: Callable[[str], bool]) -> float:

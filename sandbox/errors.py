@@ -4,7 +4,7 @@ SandboxError
 ├── IsolationUnavailable   this machine lacks a layer that safety needs; the message explains how to get it
 ├── InfrastructureError    no sandbox is available, or one ended for a reason other than the grader: try again
 │   ├── Busy               everything that may be used at once was in use for too long
-│   ├── Unusable           the build of an environment has no content here, or is for another Python
+│   ├── Unusable           the build of an environment is lost or damaged, or is for another Python
 │   └── StillRunning       a killed sandbox has not exited yet
 └── Stopped                the caller cancelled the work
 """
@@ -36,7 +36,7 @@ class Busy(InfrastructureError):
 
 
 class Unusable(InfrastructureError):
-    """The build of an environment is lost, or was made for another Python. The message says what its user can do."""
+    """The build of an environment is lost, damaged or for another Python. The message says what its user can do."""
 
 
 class StillRunning(InfrastructureError):

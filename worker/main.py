@@ -55,7 +55,7 @@ def _run() -> None:
 
 def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool, metrics: Metrics) -> None:
     metrics.registry.register(pool.counts.registry)
-    pool.environments.fetch_from(store.spool.open_archive)
+    pool.environments.fetch_from(store.spool.open_archive, store.archives.note_damage)
     lane: Lane = "asking" if own.queue == "asking" else ""
     dispatch = Dispatch(store, lane)
     heartbeat = Heartbeat(store, dispatch, metrics)

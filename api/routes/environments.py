@@ -99,8 +99,8 @@ def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentDa
 
 @router.put("/{key}", status_code=202, openapi_extra=openapi.body(NewBuild))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
-    """Start a new build, unless the newest one has the same input, is for the service's Python and is still stored.
-    Graders keep the build that they refer to.
+    """Start a new build, unless the newest one has the same input, is for the service's Python and is still stored as
+    it was built. Graders keep the build that they refer to.
     """
     new = await bodies.read_json(request, NewBuild)
     await run_sync(services.store.environments.newest, project, key)  # a missing one is a 404, whatever is sent
@@ -112,7 +112,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 def _update(services: Services, project: str, key: str, packages: list[str] | None, data: str | None) -> Environment:
     store = services.store
     newest = store.environments.newest(project, key)
-    is_gone = newest.state == "ready" and (newest.python != PYTHON or not store.spool.has_archive(newest.sha256))
+    is_gone = newest.state == "ready" and (newest.python != PYTHON or not store.archives.has(newest.sha256))
     return store.environments.update(project, key, packages, data, newest.number if is_gone else None)
 
 

@@ -26,7 +26,8 @@ class Archives:
         self._spool = spool
 
     def keep(self, sha256: str, archive: Readable) -> None:
-        """Stores this content in the spool for at least a day, and for as long as a build or batch names it.
+        """Stores this content in the spool for at least a day, and for as long as a build or batch names it. Replaces a
+        damaged archive.
 
         Raises:
             OSError: it could not be written.
@@ -36,8 +37,17 @@ class Archives:
             if time.monotonic() > until:
                 raise OSError(f"the archive {sha256} is being removed, and that takes too long")
             time.sleep(_AGAIN_S)
-        if not self._spool.has_archive(sha256):
+        if not self.has(sha256):
             self._spool.write_archive(sha256, archive)
+            self._redis.srem(redis_keys.DAMAGED_ARCHIVES, sha256)
+
+    def has(self, sha256: str) -> bool:
+        """Whether this content is stored, and nobody has found it damaged."""
+        return self._spool.has_archive(sha256) and not self._redis.sismember(redis_keys.DAMAGED_ARCHIVES, sha256)
+
+    def note_damage(self, sha256: str) -> None:
+        """Records that the archive of this content was changed or cut off."""
+        self._redis.sadd(redis_keys.DAMAGED_ARCHIVES, sha256)
 
     def _want(self, sha256: str) -> bool:
         def want(pipe: Pipeline) -> bool:
@@ -61,6 +71,7 @@ class Archives:
         condemned = sorted(text(found) for found in self._redis.smembers(redis_keys.CONDEMNED_ARCHIVES))
         for sha256 in condemned:
             self._spool.remove_archive(sha256)
+            self._redis.srem(redis_keys.DAMAGED_ARCHIVES, sha256)
             self._redis.srem(redis_keys.CONDEMNED_ARCHIVES, sha256)
         old: Any = self._redis.zrangebyscore(redis_keys.ARCHIVES, "-inf", seconds(self._redis) - KEPT_S)
         self._spool.remove_unfinished_archives(named.intersection(map(text, old)))

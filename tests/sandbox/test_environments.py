@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+from unittest.mock import Mock, call
 
 import anyio
 import pytest
@@ -90,12 +91,14 @@ def test_it_waits_for_no_other_disk(folder: Path, archives: Archives, monkeypatc
 
 def test_what_was_changed_or_cut_off_is_not_used(folder: Path, archives: Archives) -> None:
     sha256, other = archives.add(FILES), archives.add({**FILES, "one.py": "VALUE = 9.0\n"})
-    archives.kept[sha256] = archives.kept[other]
-    with pytest.raises(InfrastructureError, match="changed or cut off"):
-        folders(folder, archives).find(sha256)
-    archives.kept[sha256] = archives.kept[other][:1000]
-    with pytest.raises(InfrastructureError):
-        folders(folder, archives).find(sha256)
+    whole, damaged = archives.kept[sha256], Mock()
+    for content in (archives.kept[other], whole[:1000], b"", b"x" * 512 + whole[512:]):
+        archives.kept[sha256] = content
+        own = folders(folder, archives)
+        own.fetch_from(archives.fetch, damaged)
+        with pytest.raises(Unusable, match="changed or cut off in the service's storage: update the environment with"):
+            own.find(sha256)
+    assert damaged.mock_calls == [call(sha256)] * 4
     with pytest.raises(Unusable, match="gone from the service's storage: update the environment with the same"):
         folders(folder, archives).find("0" * 64)
     assert not [path for path in folder.iterdir() if path.is_dir()]

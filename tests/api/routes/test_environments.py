@@ -27,7 +27,8 @@ from worker.environments.data_zip import check as checked
 from worker.environments.settings import EnvironmentSettings
 
 PATH = f"{PROJECT}/environments"
-SHA256 = "a" * 64
+CONTENT = b"content"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 ZIP = {"Content-Type": "application/zip"}
 
 
@@ -195,20 +196,24 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
 
 
 @pytest.mark.usefixtures("on")
-@pytest.mark.parametrize(("python", "is_stored", "build"), [(PYTHON, True, 1), (PYTHON, False, 2), ("3.1", True, 2)])
+@pytest.mark.parametrize(
+    ("python", "stored", "build"),
+    [(PYTHON, CONTENT, 1), (PYTHON, None, 2), (PYTHON, CONTENT[:-1], 2), ("3.1", CONTENT, 2)],
+)
 def test_a_build_that_cannot_be_used_gives_no_score_and_the_same_packages_are_built_anew(
-    client: httpx.Client, service: Service, python: str, is_stored: bool, build: int
+    client: httpx.Client, service: Service, python: str, stored: bytes | None, build: int
 ) -> None:
     client.post(PATH, json={"key": "math", "packages": ["numpy"]})
-    if is_stored:
-        service.store.archives.keep(SHA256, io.BytesIO(b"content"))
+    if stored is not None:
+        service.store.archives.keep(SHA256, io.BytesIO(stored))
     service.store.builds.finish(claimed(service.store.builds), Made([], SHA256, python, 1, 1))
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     if python != PYTHON:
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
         assert "math@1 was built for Python 3.1, and the service has" in said
-    elif not is_stored:
+    elif stored != CONTENT:
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
-        assert "are gone from the service's storage: update the environment with the same packages" in said
+        what = "are gone from" if stored is None else "were changed or cut off in"
+        assert f"{what} the service's storage: update the environment with the same packages" in said
         create(client)  # other graders still work
     assert client.put(f"{PATH}/math", json={"packages": ["numpy"]}).json()["build"] == build

@@ -31,6 +31,17 @@ def test_what_is_kept_can_be_opened(store: Store) -> None:
     assert store.spool.archives() == {ONE}
 
 
+def test_a_damaged_one_is_replaced(store: Store) -> None:
+    store.archives.keep(ONE, io.BytesIO(b"cont"))
+    assert store.archives.has(ONE)
+    store.archives.note_damage(ONE)
+    assert not store.archives.has(ONE)
+    store.archives.keep(ONE, io.BytesIO(b"content"))
+    assert store.archives.has(ONE)
+    with store.spool.open_archive(ONE) as file:
+        assert file.read() == b"content"
+
+
 def test_only_what_nothing_names_and_nobody_wanted_of_late_is_removed(store: Store) -> None:
     for sha256 in (ONE, TWO):
         store.archives.keep(sha256, io.BytesIO(b"content"))
@@ -43,9 +54,10 @@ def test_only_what_nothing_names_and_nobody_wanted_of_late_is_removed(store: Sto
 def test_what_a_crash_left_half_removed_is_removed(store: Store) -> None:
     store.archives.keep(ONE, io.BytesIO(b"content"))
     store.redis.sadd(redis_keys.CONDEMNED_ARCHIVES, ONE)
+    store.archives.note_damage(ONE)
     assert store.archives.sweep(named=set()) == [ONE]
     assert store.spool.archives() == set()
-    assert store.redis.scard(redis_keys.CONDEMNED_ARCHIVES) == 0
+    assert not store.redis.exists(redis_keys.CONDEMNED_ARCHIVES, redis_keys.DAMAGED_ARCHIVES)
 
 
 def test_what_a_killed_writer_left_of_a_content_that_is_named_is_removed_once_nobody_writes_it(store: Store) -> None:
