@@ -7,7 +7,7 @@ from time import monotonic
 
 from sandbox.errors import Stopped
 from sandbox.grading.processor_watch import ProcessorWatch
-from sandbox.guest.protocol.frames import FRAME, MAX_REPLY, ORPHANED, TAINTED
+from sandbox.guest.protocol.frames import CRASHED, FRAME, MAX_REPLY, ORPHANED, TAINTED
 
 _SEND_S = 20.0
 _READ_BYTES = 1 << 16
@@ -20,14 +20,17 @@ Stopping = Callable[[], bool]
 class Ended(Exception):
     """The sandbox is unusable. `overdue`: it did not answer in time. `tainted`: the guest gave up, because what it has
     done could affect what it would do next. `orphaned`: it gave up in the middle of a line, because the process that
-    had loaded the grader has ended.
+    had loaded the grader has ended. `crash`: it gave up in the middle of a line, whose process ended so.
     """
 
-    def __init__(self, message: str, overdue: bool = False, tainted: bool = False, orphaned: bool = False) -> None:
+    def __init__(
+        self, message: str, overdue: bool = False, tainted: bool = False, orphaned: bool = False, crash: str = ""
+    ) -> None:
         super().__init__(message)
         self.overdue = overdue
         self.tainted = tainted
         self.orphaned = orphaned
+        self.crash = crash
 
 
 class SandboxChannel:
@@ -87,9 +90,10 @@ class SandboxChannel:
         if length > MAX_REPLY:
             raise Ended(f"a frame of {length} bytes")
         payload = self._receive_bytes(length, deadline, stopping)
-        if kind in (TAINTED, ORPHANED):
-            message = f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}"
-            raise Ended(message, tainted=True, orphaned=kind == ORPHANED)
+        if kind in (TAINTED, ORPHANED, CRASHED):
+            why = payload[:200].decode("utf-8", "replace")
+            crash = why if kind == CRASHED else ""
+            raise Ended(f"the guest gave up: {why}", tainted=True, orphaned=kind == ORPHANED, crash=crash)
         return kind, payload
 
     def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:

@@ -145,8 +145,9 @@ class Grading:
             except Ended as error:
                 is_tainted = error.tainted
                 done = len(call.outcomes)
-                # A tainted sandbox had already finished that line, unless it was orphaned.
-                tries = tries + 1 if last == done else int(error.orphaned or not is_tainted)
+                # A tainted sandbox had already finished that line, unless it was orphaned or crashed.
+                in_line = error.orphaned or bool(error.crash) or not is_tainted
+                tries = tries + 1 if last == done else int(in_line)
                 last = done
                 verdict = _verdict(session, error, tries)
                 self._drop_session("tainted" if is_tainted else verdict.kind if verdict else "crash")
@@ -210,7 +211,9 @@ def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     if error.orphaned:
         # The cause may be an earlier completion, or outside: this one is tried again as the first of a sandbox.
         return OutcomeError("crash", _ORPHANED) if tries >= _TRIES else None
-    return OutcomeError("crash", _CRASH) if tries >= (_TRIES if error.tainted else _SILENT_TRIES) else None
+    return (
+        OutcomeError("crash", error.crash or _CRASH) if tries >= (_TRIES if error.tainted else _SILENT_TRIES) else None
+    )
 
 
 def _refusal(failures: list[Loaded]) -> OutcomeError:

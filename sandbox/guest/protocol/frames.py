@@ -17,7 +17,7 @@ MAX_REPLY = 1 << 20  # no frame of the guest is longer
 # FILTER comes first, and only if the sandbox's backend could not install the whole seccomp program itself.
 LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
-READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED, ORPHANED, NO_PROCESS = range(16, 25)
+READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED, ORPHANED, NO_PROCESS, CRASHED = range(16, 26)
 STOPPED = b"\1"  # the payload of NOT_LOADED if loading ended, or took too long, before a check reported its failure
 
 CHUNK = Struct("!II")  # lines, bytes

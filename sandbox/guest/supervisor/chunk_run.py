@@ -43,6 +43,12 @@ class Orphaned(Lost):
     """The template has ended while a line was graded. Whether that line's completion is the cause is not known here."""
 
 
+class Crashed(Lost):
+    """The process that graded a line has ended, which the message describes. The line needs another sandbox, because
+    the cause may be an earlier completion, and what the module body has left may be changed.
+    """
+
+
 class ChunkRun:
     """Grades one chunk.
 
@@ -65,6 +71,7 @@ class ChunkRun:
         self._end_with_host = end_with_host
         self._since = self._looked = 0.0
         self._again = -1  # the line that is graded a second time
+        self._failure: Failure | None = None  # of its first time
         self._full_at = -1  # the line that was graded when the pipe was last found full
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
@@ -73,6 +80,7 @@ class ChunkRun:
         Raises:
             Lost: the template has ended. A new one would be forked from this process, which has seen completions.
             Orphaned: it has ended while a line was graded, which has no record.
+            Crashed: it was ended after a line, which has no record.
             NoProcess: it could not fork.
             NotClean: a scratch folder could not be emptied.
         """
@@ -80,6 +88,8 @@ class ChunkRun:
         chunk = self._chunk
         while self._records.passed_on < chunk.count:
             if not self._processes.alive:
+                if self._failure is not None and self._again == self._records.passed_on:
+                    raise Crashed(self._failure.message)
                 raise Lost("the process that had loaded the grader has ended")
             if once:
                 self._grade_single()
@@ -284,7 +294,7 @@ class ChunkRun:
             return True
         if failure.kind == TIMEOUT and not timeout_line.has_threads(printed):
             return True
-        self._again = line
+        self._again, self._failure = line, failure
         return False
 
     def _record(self, failure: Failure, printed: bytes) -> None:

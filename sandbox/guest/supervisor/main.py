@@ -18,6 +18,7 @@ from sandbox.guest.protocol.fields import encode
 from sandbox.guest.protocol.frames import (
     CHECK,
     CHUNK,
+    CRASHED,
     DONE,
     FRAME,
     GRADE,
@@ -37,7 +38,7 @@ from sandbox.guest.protocol.frames import (
 )
 from sandbox.guest.protocol.grader_limits import BATCH, COMPLETION, LIMITS, GraderLimits
 from sandbox.guest.protocol.records import Records, pack_records
-from sandbox.guest.supervisor.chunk_run import ChunkRun, Orphaned, how_it_ended, too_many_files
+from sandbox.guest.supervisor.chunk_run import ChunkRun, Crashed, Orphaned, how_it_ended, too_many_files
 from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost, NoProcess
 from sandbox.guest.template.fork_per_line import NO_STATUS
 from sandbox.guest.template.process import SpareTemplate, start_ahead
@@ -51,7 +52,7 @@ _SHARES = (
     b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
     b"each completion: make them inside `grade`, that is faster"
 )
-_KINDS: dict[type[Exception], int] = {Orphaned: ORPHANED, NoProcess: NO_PROCESS}
+_KINDS: dict[type[Exception], int] = {Orphaned: ORPHANED, Crashed: CRASHED, NoProcess: NO_PROCESS}
 
 
 class Supervisor:
@@ -92,7 +93,7 @@ class Supervisor:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
                 kind = _KINDS.get(type(problem), TAINTED)
-                self._send_frame(kind, encode(f"{type(problem).__name__}: {problem}", 1024))
+                self._send_frame(kind, encode(str(problem) or type(problem).__name__, 1024))
 
     def _is_wanted(self, within_s: float = 0) -> bool:
         return bool(select.select([self._channel], [], [], within_s)[0])

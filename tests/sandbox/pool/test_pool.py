@@ -372,6 +372,15 @@ def test_what_a_module_body_leaves_open_joins_no_completions_and_no_batches(
     assert [kinds(score(pool, grader, [_LINE] * 3)) for _ in range(2)] == [expected] * 2
 
 
+@BOTH
+def test_what_ended_a_completion_is_told_if_the_module_body_left_something_open(isolation: Any, pool: Pool) -> None:
+    ends = "import os\nasync def grade(t):\n    'end' in t.completion() and os.kill(os.getpid(), 9)\n    return 1.0\n"
+    before = told(pool, "sandboxes_ended", why="tainted")
+    outcomes = score(pool, GraderSource(_LEFT_OPEN["a pipe"] + ends, isolation), [line("end"), line("end")])
+    assert [one.error and one.error.message for one in outcomes] == ["the process was ended by SIGKILL"] * 2
+    assert told(pool, "sandboxes_ended", why="tainted") - before <= 4  # each is graded twice
+
+
 @pytest.mark.parametrize(("left", "sandboxes"), [("", 0), (f"{_LEFT_OPEN['a semaphore']}\n", 2)])
 def test_files_with_names_are_there_for_the_next_process(left: str, sandboxes: int, pool: Pool) -> None:
     ends = "async def grade(t):\n    'end' in t.completion() and os._exit(1)\n    return os.path.exists(NAME)\n"
