@@ -14,7 +14,7 @@ from api.intake import bodies
 from api.intake.source_upload import VersionNumber
 from api.services import Served, Services
 from gradebox.outcome import Outcome
-from gradebox.schemas import ScoreAnswer
+from gradebox.schemas import ScoreAnswer, Version
 from models.scoring.scoring import scoring
 from sandbox.grader_source import GraderSource
 from sandbox.grading.grading import Grading
@@ -58,8 +58,8 @@ def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     wanted = bodies.parse(body, ToScore)
     most = caller.limits.score_threads
     lines = bodies.lines(wanted.threads, most, services.line_bytes, "send a batch instead")
-    label, outcomes = score_lines(caller, services, key, wanted.version, lines)
-    summary = summary_of(label, 1.0, tally(outcomes))
+    version, outcomes = score_lines(caller, services, key, wanted.version, lines)
+    summary = summary_of(f"{key}@{version.number}", 1.0, tally(outcomes), python=version.python)
     if summary is None:
         return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(b"null"), NOT_MADE))
     return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
@@ -74,20 +74,20 @@ def _check_groups(lines: list[bytes], most: int) -> None:
 
 def score_lines(
     caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
-) -> tuple[str, list[Outcome]]:
-    """Scores the lines. Returns the grader's label in outcomes, and an outcome for each line, in order.
+) -> tuple[Version, list[Outcome]]:
+    """Scores the lines. Returns the version that scored them, and an outcome for each line, in order.
 
     Raises as `score_in_time` does, and ProblemError if some lines were not scored in time.
     """
-    label, outcomes = score_in_time(caller, services, key, number, lines)
+    version, outcomes = score_in_time(caller, services, key, number, lines)
     if len(outcomes) < len(lines):
         raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
-    return label, outcomes
+    return version, outcomes
 
 
 def score_in_time(
     caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
-) -> tuple[str, list[Outcome]]:
+) -> tuple[Version, list[Outcome]]:
     """Scores the first of the lines: as many as the caller's time allows. Returns as `score_lines` does.
 
     Raises:
@@ -113,4 +113,4 @@ def score_in_time(
     )
     if not outcomes:
         raise caller.why(f"0 of {len(lines)} threads were scored")
-    return label, outcomes
+    return version, outcomes

@@ -149,6 +149,10 @@ def test_an_old_version_scores_on(client: Client, contains: str) -> None:
     assert [o.score for o in client.score(contains, [thread("4")], version=1)] == [1.0]
     with pytest.raises(ApiError, match="version is 0, and must be at least 1"):
         client.score(contains, [thread("4")], version=0)
+    for threads in ([], [thread("4")]):
+        with pytest.raises(NotFound, match="has no version 3"):
+            client.score(f"{contains}@3", threads)
+    assert client.score(f"{contains}@1", []) == []
     assert [o.score for o in client.score(f"{contains}@1", [thread("4")])] == [1.0]
 
 

@@ -61,8 +61,11 @@ class AsyncGraders:
                     raise
                 continue
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
-        if not outcomes:
-            await self.get(name)  # nothing was sent that would have told of a misspelt key
+        if not outcomes:  # nothing was sent that would have told of a misspelt key or version
+            if number is None:
+                await self.get(name)
+            else:
+                await self._transport.send(grader_calls.get_version(self._project, name, number))
         return outcomes
 
     async def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:

@@ -62,8 +62,11 @@ class Graders:
                     raise
                 continue
             name, number = grader_names.split_version(outcomes[0].grader)  # of all requests, also after an update
-        if not outcomes:
-            self.get(name)  # nothing was sent that would have told of a misspelt key
+        if not outcomes:  # nothing was sent that would have told of a misspelt key or version
+            if number is None:
+                self.get(name)
+            else:
+                self._transport.send(grader_calls.get_version(self._project, name, number))
         return outcomes
 
     def score_by_workers(self, graders: GraderChoice, threads: Iterable[Thread]) -> list[Outcomes]:

@@ -29,6 +29,15 @@ def test_each_thread_has_an_outcome_in_order(client: httpx.Client) -> None:
     assert counts == ("exact@1", 200, 150, {"bad_input": 50})
 
 
+def test_the_summary_warns_of_a_grader_that_another_python_checked(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.routes.graders.PYTHON", "3.1")
+    create(client)
+    summary = client.post(URL, json={"threads": [{"completion": "4"}]}).json()["summary"]
+    assert summary["warning_kinds"] == ["python"]
+
+
 def test_threads_may_be_printed_over_several_lines(client: httpx.Client) -> None:
     create(client)
     body = json.dumps({"threads": [{"completion": "4", "metadata": {"a": ["b"]}}]}, indent=4).replace("\n", "\r\n")
