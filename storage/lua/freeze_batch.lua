@@ -5,8 +5,7 @@
 run_when_full()
 local id, batch = ARGV[1], batch_key(ARGV[1])
 if redis.call('EXISTS', batch) == 1 then
-  if is_active(batch) or ARGV[2] == '' then return end
-  if redis.call('HGET', batch, 'finished_at') ~= ARGV[3] then return end
+  if redis.call('HGET', batch, 'finished_at') ~= ARGV[3] then return end -- an open batch has none
   if redis.sha1hex(redis.call('GET', batch .. ':done') or '') ~= ARGV[4] then return end
   local project, bytes, ended = head_of(id)
   redis.call('HSET', FROZEN, id, project .. ':' .. bytes .. ':' .. ended .. '\n' .. ARGV[2])

@@ -59,6 +59,28 @@ def counts(batch: Batch) -> tuple[Any, ...]:
     return batch.state, batch.done, batch.scored, batch.errors, [(one.count, one.scored) for one in batch.summary]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_retry_that_begins_while_its_batch_is_frozen_goes_on(
+    ended: bool, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = unfrozen(store)
+    rewards = store.batches.rewards
+
+    def retried(read: Batch) -> list[str]:
+        patched.undo()
+        retry(store, batch)
+        if ended:
+            store.batches.cancel("default", batch)
+        return rewards(read)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.batches, "rewards", retried)
+        store.freezer.freeze(batch)
+    assert not store.redis.hexists(redis_keys.FROZEN, batch)
+    found = store.batches.get("default", batch)
+    assert (found.state, found.done) == (("finished", LINES) if ended else ("running", LINES - 1))
+
+
 def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store: Store) -> None:
     batch = finished(store)
     before = lines_of(store, batch)
