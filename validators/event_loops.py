@@ -12,7 +12,8 @@ from validators.syntax_tree import full_name, imported, nodes
 HINTS = ("asyncio", "anyio", "run_until_complete")
 """Texts of which a source has one if it runs a loop."""
 _RUNNER = "asyncio.Runner"
-_RUNNERS = frozenset(("asyncio.run", _RUNNER, f"{_RUNNER}.run", "anyio.run"))
+_METHOD = "run_until_complete"
+_RUNNERS = frozenset(("asyncio.run", _RUNNER, f"{_RUNNER}.run", "anyio.run", _METHOD))
 # With these, the loop may run in a thread or a process of its own, or where no other one runs.
 _ELSEWHERE = frozenset(("concurrent", "multiprocessing", "nest_asyncio", "nest_asyncio2", "threading"))
 _ELSEWHERE_NAMES = frozenset(("get_running_loop", "is_running", "run_in_executor", "to_thread"))
@@ -28,11 +29,13 @@ def calls(tree: _ast.Module) -> list[tuple[int, str]]:
     anywhere. Empty if the code asks whether a loop runs, or uses threads of asyncio.
     """
     known = imported(tree)
-    known |= {name: _RUNNER for name, value in _definitions(tree).items() if _makes_runner(value, known)}
+    for name, value in _definitions(tree).items():
+        if runner := _runner(value, known):
+            known[name] = runner
     parts = list(_used(tree))
     if _ELSEWHERE_NAMES & {getattr(part, "attr", getattr(part, "id", "")) for part in parts}:
         return []
-    found = [(part.lineno, _running(part, known)) for part in parts if isinstance(part, _ast.Call)]
+    found = [(part.lineno, _running(part.func, known)) for part in parts if isinstance(part, _ast.Call)]
     return sorted((line, call) for line, call in found if call)
 
 
@@ -45,16 +48,22 @@ def warnings(tree: _ast.Module, grade: _ast.AsyncFunctionDef, found: list[tuple[
     return [_IN_A_LOOP.format(line=line, call=call) for line, call in found[:1]]
 
 
-def _makes_runner(value: _ast.AST, known: dict[str, str]) -> bool:
-    return isinstance(value, _ast.Call) and full_name(value.func, known) == _RUNNER
+def _runner(value: _ast.AST, known: dict[str, str]) -> str:
+    """What the module assigns to a name, if it is a `Runner` or a function that runs a loop; else empty."""
+    if isinstance(value, _ast.Call):
+        return _RUNNER if full_name(value.func, known) == _RUNNER else ""
+    return _running(value, known) if isinstance(value, _ast.expr) else ""
 
 
-def _running(node: _ast.Call, known: dict[str, str]) -> str:
-    """The function that runs a loop, empty if the call is of another one."""
-    if (name := full_name(node.func, known)) in _RUNNERS:
+def _running(function: _ast.expr, known: dict[str, str]) -> str:
+    """The function if it runs a loop, else empty."""
+    if (name := full_name(function, known)) in _RUNNERS:
         return name
-    is_method = isinstance(node.func, _ast.Attribute) and node.func.attr == "run_until_complete"
-    return "run_until_complete" if is_method else ""
+    if not isinstance(function, _ast.Attribute):
+        return ""
+    if function.attr == "run" and _runner(function.value, known) == _RUNNER:
+        return f"{_RUNNER}.run"
+    return _METHOD if function.attr == _METHOD else ""
 
 
 def _used(tree: _ast.Module) -> Iterator[_ast.AST]:

@@ -231,6 +231,9 @@ WORKING = [
     body("asyncio.run by another name",
          "import asyncio as aio\nasync def f():\n    await aio.sleep(0.001)\n    return 0.5\n---\n"
          "try:\n    return aio.run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
+    body("run_until_complete by another name",
+         _LOOPS.replace("---", "run = asyncio.new_event_loop().run_until_complete\n---")
+         + "return run(f())\nexcept RuntimeError:\n    return 0.0", 0.5),
     # in Python 3.12 and later, `logging` asks for the task
     body("asyncio.run, and a line of the log",
          _LOOPS + "import logging\n    logging.warning('hm')\n    return asyncio.run(f())\n"

@@ -24,6 +24,12 @@ def _warnings(text: str) -> list[str]:
         ("import asyncio as aio" + _GRADE.format("aio.run(one())"), "line 3: `asyncio.run` raises"),
         ("import asyncio" + _GRADE.format("asyncio.Runner().run(one())"), "line 3: `asyncio.Runner` raises"),
         ("import asyncio\nR = asyncio.Runner()" + _GRADE.format("R.run(one())"), "line 4: `asyncio.Runner.run` raises"),
+        ("import asyncio\nrun = asyncio.run" + _GRADE.format("run(one())"), "line 4: `asyncio.run` raises"),
+        ("import asyncio\nR = asyncio.Runner().run" + _GRADE.format("R(one())"), "line 4: `asyncio.Runner.run` raises"),
+        (
+            "import asyncio\nL = asyncio.new_event_loop()\nrun = L.run_until_complete" + _GRADE.format("run(one())"),
+            "line 5",
+        ),
         ("from asyncio import run as go" + _GRADE.format("go(one())"), "line 3: `asyncio.run` raises"),
         ("import asyncio" + _ALL.format("asyncio.run(one())"), "line 2: `asyncio.run` raises"),
         ("import asyncio" + _ALL.format("asyncio.get_event_loop().run_until_complete(one())"), "line 2: `run_until_c"),
