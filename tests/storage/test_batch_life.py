@@ -35,7 +35,7 @@ from storage.statistics.outcome_tally import tally
 from storage.store import Store
 from tests.storage.making import line, wanted
 
-STEPS = 150
+STEPS = 300
 CHUNK = 3
 PROJECTS = ("default", "other")
 _encoder = msgspec.json.Encoder()
@@ -144,13 +144,16 @@ class _Known:
 
 
 def _unless_deleted(operation: Callable[["_Life", _Known], None]) -> Callable[["_Life"], None]:
-    """An operation on some batch that may be deleted meanwhile."""
+    """An operation on some batch that may be deleted meanwhile; half of them are on the same one as the last."""
 
     @wraps(operation)
     def run(life: "_Life") -> None:
         if not life.batches:
             return
         batch = life.random.choice([*life.batches.values()])
+        if life.random.random() < 0.5:
+            batch = life.batches.get(life.last, batch)
+        life.last = batch.id
         try:
             operation(life, batch)
         except NotFound:
@@ -168,6 +171,7 @@ class _Life:
         self.completed: list[tuple[Any, Completed]] = []
         self.numbers = count(1)
         self.recording: list[str] = []  # batches
+        self.last = ""  # batch
         self.log: list[str] = []
 
     def held(self) -> list[Lease]:
@@ -451,8 +455,8 @@ class _Life:
         assert not self.store.redis.keys(redis_keys.batch("*"))
 
 
-_CHANCES: dict[str, float] = {"accept": 2, "claim": 6, "finish": 5, "release": 2, "lose": 2, "retry": 2, "read": 6}
-_CHANCES |= {"finish_again": 1, "keep_earlier": 1, "cancel": 0.7, "delete": 1, "freeze": 1, "tidy": 1}
+_CHANCES: dict[str, float] = {"accept": 0.7, "claim": 6, "finish": 6, "release": 1.5, "lose": 1, "retry": 4, "read": 3}
+_CHANCES |= {"finish_again": 1, "keep_earlier": 1, "cancel": 1, "delete": 0.4, "freeze": 3, "tidy": 1}
 _CHANCES |= {"record": 0.5, "keep": 0.3}
 
 
