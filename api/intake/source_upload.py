@@ -246,6 +246,7 @@ def prove(
     source = GraderSource(text, resolved.isolation, timeout_s, memory_mb, project=caller.project, environment=content)
     try:
         report = resolved.warn(services.pool.prove(source, sent.threads, caller.should_stop, answering))
+        report = report.model_copy(update={"warnings": [*report.warnings, *answering.warnings.values()]})
         return python_version.warn(report, text, sent.python)
     except Stopped as stopped:
         raise caller.why("the checks did not finish") from stopped

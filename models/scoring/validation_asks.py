@@ -13,6 +13,7 @@ from models.settings import ModelSettings
 from sandbox.grading.grading import Grading
 from sandbox.pool.pool import Pool
 from storage.errors import NotFound, NotRunnable
+from storage.statistics.reward_warnings import other_python
 from storage.store import Store
 
 _LABEL = "test-run"
@@ -33,6 +34,7 @@ class ProjectAnswering:
     Attributes:
         pinned: the version to use for each `grader:KEY` that was found.
         at_once: those of these graders that ask nothing themselves.
+        warnings: of these graders, those that were checked in another version of Python, each with a warning.
     """
 
     def __init__(self, store: Store, asker: Asker, project: str, *, stand_in: bool = False) -> None:
@@ -44,6 +46,7 @@ class ProjectAnswering:
         self._timeouts = ValidationTimeouts()
         self.pinned: dict[str, str] = {}
         self.at_once: set[str] = set()
+        self.warnings: dict[str, str] = {}
 
     def missing(self, asks: Sequence[str]) -> str | None:
         """Describe which of these asks the project lacks, and what it has; None if it has all."""
@@ -82,7 +85,9 @@ class ProjectAnswering:
             return str(error)
         if version.groups:
             return f"grader {name!r} takes groups of threads, but an ask sends a grader one thread: name another"
-        self.pinned[ask] = f"{name}@{version.number}"
+        self.pinned[ask] = label = f"{name}@{version.number}"
+        if concern := other_python(label, version.python):
+            self.warnings[label] = concern.message
         if not version.asks:
             self.at_once.add(ask)
         return None

@@ -62,7 +62,7 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = (), python: str
         _jump(grader, counted, past),
         _unanswered(counted),
         _few_apply(counted),
-        _python(grader, python),
+        other_python(grader, python),
     )
     return [concern for concern in found if concern is not None]
 
@@ -112,7 +112,8 @@ def _few_apply(counted: Tally) -> Concern | None:
     )
 
 
-def _python(grader: str, checked: str | None) -> Concern | None:
+def other_python(grader: str, checked: str | None) -> Concern | None:
+    """A concern if the grader was checked in another version of Python than this process has. None is unknown."""
     if checked in (None, _PYTHON):
         return None
     return Concern(

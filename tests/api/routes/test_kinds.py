@@ -365,6 +365,18 @@ def test_a_combination_scores_by_other_graders(client: httpx.Client, run: Callab
     assert "ZeroDivisionError" in outcome["details"]["parts"]["broken"]["error"]["message"]
 
 
+def test_a_combination_warns_of_parts_that_another_python_checked(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("api.routes.graders.PYTHON", "3.1")
+        create(client, "old")
+    create(client, "new")
+    body = {"key": "both", "kind": "combine", "config": {"parts": ["old", "new"]}}
+    (warning,) = answer_of(client.post(URL, json=body), 201)["warnings"]
+    assert warning.startswith("old@1 was checked in Python 3.1, and the service has ")
+
+
 _PARTS = {
     "length": "async def grade(thread):\n    return len(thread.completion()) / 2\n",
     "odd": """
