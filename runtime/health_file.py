@@ -24,6 +24,8 @@ def problem(path: Path) -> str:
         trouble = path.read_text("utf-8")
     except FileNotFoundError:
         return f"there is no {path}, which a worker writes when it has reported: see its log"
+    if age_s < -SILENT_S:
+        return "it has not reported to Redis since the clock was set back: see its log"
     if age_s > SILENT_S:
         return f"it has not reported to Redis for {age_s:.0f} s: see its log"
     return trouble

@@ -47,6 +47,8 @@ def test_it_says_what_is_wrong(tmp_path: Path) -> None:
     minute_ago = time.time() - 60
     os.utime(file, (minute_ago, minute_ago))
     assert checked(file) == (1, "worker: it has not reported to Redis for 60 s: see its log\n")
+    os.utime(file, (minute_ago + 120, minute_ago + 120))
+    assert checked(file) == (1, "worker: it has not reported to Redis since the clock was set back: see its log\n")
     assert checked(None) == (1, "GRADEBOX_HEALTH_FILE is not set: set it for the worker and for this check\n")
 
 
