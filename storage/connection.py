@@ -1,6 +1,7 @@
 """The connection to Redis, and the Lua scripts that run there."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -84,6 +85,11 @@ def seconds(redis: Redis) -> float:
     """The time of the Redis server, because the clocks of machines differ."""
     whole, micros = redis.time()
     return whole + micros / 1e6
+
+
+def clock(redis: Redis) -> datetime:
+    """The same time, as the times of batches are stored."""
+    return datetime.fromtimestamp(seconds(redis), UTC)
 
 
 def value_of(redis: Redis, key: str, first: str | int) -> str:

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from secrets import token_hex
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +21,7 @@ from api.routes.numbers import side
 from gradebox.combination import COMBINED
 from gradebox.schemas import ENDED, Batch
 from gradebox.schemas.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
+from storage.connection import clock
 from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query
@@ -192,15 +193,16 @@ async def _pace(request: Request, who: Visit, batch: Batch) -> Pace | None:
     if batch.state != "running":
         return None
     retried_at = await who.services.read(request, who.services.store.batches.retried_at, batch.id)
-    return pace(batch) if retried_at is None else None
+    now = await who.services.read(request, clock, who.services.store.redis)
+    return pace(batch, now) if retried_at is None else None
 
 
-def pace(batch: Batch) -> Pace | None:
+def pace(batch: Batch, now: datetime) -> Pace | None:
     """The speed of a running batch; None before its first outcome."""
     done = batch.done + batch.underway
     if batch.started_at is None or batch.finished_at is not None or not done:
         return None
-    a_second = done / max((datetime.now(UTC) - batch.started_at).total_seconds(), 0.001)
+    a_second = done / max((now - batch.started_at).total_seconds(), 0.001)
     return Pace(float(f"{a_second:.3g}"), duration(round((batch.total - done) / a_second)))
 
 

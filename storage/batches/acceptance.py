@@ -11,7 +11,7 @@ from gradebox.schemas import Batch
 from storage.access.audit import Audit
 from storage.batch_plan import PlannedGrader, UploadedBatch, are_weighted, scorer_of
 from storage.batches import accepted_answer, batch_record
-from storage.connection import script
+from storage.connection import clock, script
 from storage.errors import KeyReused, QuotaExceeded, Refused
 from storage.idempotency import Once, ToStore, answered, read, to_store
 from storage.idempotency import pack as idempotent
@@ -64,7 +64,7 @@ class Acceptance:
             KeyReused: `once` was used with another request.
         """
         scorers = [scorer_of(one) for one in new.wanted]
-        fields = batch_record.new_record(new, scorers, are_weighted(new.wanted))
+        fields = batch_record.new_record(new, scorers, are_weighted(new.wanted), clock(self._redis))
         batch = batch_record.shown(new.id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(new, batch, scorers, fields, also, once)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from redis.client import Pipeline
@@ -25,7 +25,9 @@ _START_S = 15.0
 _log = logging.getLogger(__name__)
 
 
-def new_record(new: UploadedBatch, scorers: list[PlannedGrader], weighted: bool) -> dict[str, str]:
+def new_record(
+    new: UploadedBatch, scorers: list[PlannedGrader], weighted: bool, created_at: datetime
+) -> dict[str, str]:
     """The record of a new batch. A value of more than 64 bytes would make Redis store it in four times the memory."""
     threads = new.chunks[-1].first_index + new.chunks[-1].lines
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
@@ -43,7 +45,7 @@ def new_record(new: UploadedBatch, scorers: list[PlannedGrader], weighted: bool)
         "scored": "0",
         "units": str(len(new.chunks) * len(scorers)),
         "next": "0",
-        "created_at": datetime.now(UTC).isoformat(),
+        "created_at": created_at.isoformat(),
         **({"created_by": new.by} if new.by else {}),
         **({"trace": new.trace} if new.trace else {}),
         **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
@@ -89,10 +91,10 @@ def asks_of(fields: Mapping[str, str]) -> list[str]:
     return msgspec.json.decode(fields["asks"], type=list[str])
 
 
-def has_waited(fields: Mapping[str, str]) -> bool:
+def has_waited(fields: Mapping[str, str], now: datetime) -> bool:
     """Whether the batch is open, and old enough for a worker to have started since it was created."""
     made = datetime.fromisoformat(fields["created_at"])
-    return not fields.get("finished_at") and (datetime.now(UTC) - made).total_seconds() > _START_S
+    return not fields.get("finished_at") and (now - made).total_seconds() > _START_S
 
 
 def shown(

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from redis import Redis
@@ -16,13 +16,13 @@ from storage.batch_plan import Lane, Plan, PlannedGrader
 from storage.batches import batch_record
 from storage.batches.frozen_batch import Frozen, part
 from storage.batches.recorded_scores import RecordedScores
-from storage.connection import lua, read_snapshot, script, seconds, text, write_trouble
+from storage.connection import clock, lua, read_snapshot, script, seconds, text, write_trouble
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.models import spending
 from storage.models.model_limits import ModelLimits
 from storage.processes import Processes
+from storage.spool import lost_files
 from storage.spool.chunks import unpack
-from storage.spool.lost_files import is_lost
 from storage.spool.spool import Spool
 from storage.statistics.reward_warnings import entry
 from storage.statistics.unit_tallies import Tallies
@@ -125,7 +125,7 @@ class Batches:
             NotFound: there is none in this project.
         """
         if self.get(project, batch_id, summary=False).finished_at is None:
-            self._run(project, batch_id, "cancel", _now())
+            self._run(project, batch_id, "cancel")
         return self.get(project, batch_id)
 
     def delete(self, project: str, batch_id: str) -> Batch:
@@ -138,7 +138,7 @@ class Batches:
             NotFound: there is none in this project.
         """
         was = self.get(project, batch_id, summary=False)
-        self._run(project, batch_id, "delete", str(seconds(self._redis) + _SWEEP_AGAIN_S), _now())
+        self._run(project, batch_id, "delete", str(seconds(self._redis) + _SWEEP_AGAIN_S))
         return was
 
     def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
@@ -159,7 +159,7 @@ class Batches:
         """Deletes batches that ended before this time of Redis, except kept ones. Returns their number."""
         # Of a retention of more years than there are since 1970, the time is negative, which no stream has.
         swept = seconds(self._redis) + _SWEEP_AGAIN_S
-        found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, swept, _now()])
+        found: int = self._expire(args=[int(max(1.0, before) * 1000), limit, swept])
         return found
 
     def retried_at(self, batch_id: str) -> datetime | None:
@@ -225,7 +225,7 @@ class Batches:
             now = self.frozen(batch_id)
             if now is None:
                 return None  # it was deleted meanwhile
-            if now.table_name == frozen.table_name and is_lost(now.batch(batch_id, summary=False), self.spool):
+            if now.table_name == frozen.table_name and self.is_lost(now.batch(batch_id, summary=False)):
                 _log.error("the table of batch %s is lost: %s", batch_id, error)
                 raise OutcomesLost(
                     f"the table of the chunks of batch {batch_id!r} is gone from the spool, so that its threads and "
@@ -234,6 +234,10 @@ class Batches:
             raise
         plan = Plan(frozen.project, frozen.scorers, unpack(chunks), weighted=frozen.weighted)
         return plan, batch_record.attempts_of(done)
+
+    def is_lost(self, batch: Batch) -> bool:
+        """Whether a file of this batch that is missing or cut off stays so."""
+        return lost_files.is_lost(batch, self.spool, clock(self._redis))
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""
@@ -305,7 +309,8 @@ class Batches:
             return self._read(batch_id, summary)  # it was frozen or deleted meanwhile
         asks = batch_record.asks_of(fields)
         waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
-        trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
+        has_waited = batch_record.has_waited(fields, clock(self._redis))
+        trouble = self._trouble("asking" if fields.get("lane") else "") if has_waited else None
         shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
         return self._with(recorded, shown)
 
@@ -359,7 +364,3 @@ class Batches:
 
 def _has_grader(graders: Iterable[BatchGrader | PlannedGrader], key: str, version: int | None) -> bool:
     return any(one.key == key and version in (None, one.version) for one in graders)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

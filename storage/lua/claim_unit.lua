@@ -1,10 +1,10 @@
 -- Leases the next unit, in the order of the turns of projects and of the batches of each.
--- ARGV: lease in ms, the current time as text, what may have a turn ('projects' or 'batches': only those without a
--- lease, and projects first; '': all), the lane, the batch to go on with although others have their turn ('': none).
+-- ARGV: lease in ms, what may have a turn ('projects' or 'batches': only those without a lease, and projects first;
+-- '': all), the lane, the batch to go on with although others have their turn ('': none).
 -- Returns batch, unit, attempt, tries, attempt and outcomes of the stored part (0 if there is none), and the attempt
 -- whose outcomes count until these do (0 if the unit is scored for the first time). Returns nothing if no unit is
 -- pending.
-local lane = ARGV[4]
+local lane = ARGV[3]
 local TURNS = turns_of(lane)
 
 -- `chosen`, or the first batch in the turns that has units.
@@ -35,7 +35,7 @@ end
 
 local function lend(id, batch)
   if redis.call('HGET', batch, 'state') == 'queued' then
-    redis.call('HSET', batch, 'state', 'running', 'started_at', ARGV[2])
+    redis.call('HSET', batch, 'state', 'running', 'started_at', now_text())
   end
   local returned = redis.call('LPOP', batch .. ':returned')
   if returned then return lend_one(id, batch, returned) end
@@ -44,10 +44,10 @@ end
 
 -- The project whose turn it is, and its batch if that need not be the next one.
 local function whose_turn()
-  if ARGV[3] == '' then return redis.call('LINDEX', TURNS, 0) end
+  if ARGV[2] == '' then return redis.call('LINDEX', TURNS, 0) end
   local by_project, by_batch, batches = leases_of(lane)
   local unserved = first_unserved(TURNS, by_project, batches)
-  if unserved or ARGV[3] == 'projects' then return unserved end
+  if unserved or ARGV[2] == 'projects' then return unserved end
   local fewest = fewest_leases(lane, by_project)
   for _, project in ipairs(redis.call('LRANGE', TURNS, 0, -1)) do
     if by_project[project] <= fewest then
@@ -79,7 +79,7 @@ local function go_on(id)
   return lease
 end
 
-local more = ARGV[5] ~= '' and go_on(ARGV[5])
+local more = ARGV[4] ~= '' and go_on(ARGV[4])
 if more then return more end
 for _ = 1, redis.call('LLEN', TURNS) do
   local project, chosen = whose_turn()

@@ -22,6 +22,25 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- The time of now_ms as text, in the form of Python's `isoformat`: the clocks of the processes' machines differ.
+-- The year, month and day are computed as in https://howardhinnant.github.io/date_algorithms.html#civil_from_days.
+local function now_text()
+  local time = redis.call('TIME')
+  local days, second = math.floor(time[1] / 86400), time[1] % 86400
+  local era = math.floor((days + 719468) / 146097)
+  local day = (days + 719468) % 146097
+  local year = math.floor((day - math.floor(day / 1460) + math.floor(day / 36524) - math.floor(day / 146096)) / 365)
+  day = day - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local month = math.floor((5 * day + 2) / 153)
+  day = day - math.floor((153 * month + 2) / 5) + 1
+  if month < 10 then month = month + 3 else month = month - 9 end
+  if month <= 2 then year = year + 1 end
+  return string.format(
+    '%04d-%02d-%02dT%02d:%02d:%02d.%06d+00:00', era * 400 + year, month, day, math.floor(second / 3600),
+    math.floor(second / 60) % 60, second % 60, time[2]
+  )
+end
+
 -- For scripts that free memory: lets them run when Redis has reached its `maxmemory`. Redis refuses a write that needs
 -- memory only if it is the first write of a script; this one needs none, and changes nothing.
 local function run_when_full() redis.call('DEL', 'gradebox:none') end
@@ -190,10 +209,10 @@ local function restore(id, batch)
   return #units > 0
 end
 
-local function end_batch(id, batch, state, at)
+local function end_batch(id, batch, state)
   local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
   if restore(id, batch) then state = 'finished' end
-  redis.call('HSET', batch, 'state', state, 'finished_at', at)
+  redis.call('HSET', batch, 'state', state, 'finished_at', now_text())
   if not redis.call('HGET', batch, 'kept') then redis.call('HSET', batch, 'ended', enter_ended(id)) end
   redis.call('ZADD', UNFROZEN, now_ms() / 1000, id)
   -- Unused files exist only if a unit was leased twice or may still be written.
@@ -208,11 +227,11 @@ local function end_batch(id, batch, state, at)
   redis.call('PUBLISH', 'gradebox:endings', id)
 end
 
--- Deletes the record of a batch and condemns its files. `swept` is the time to sweep them again, in seconds; `at` is
--- the current time as text. Returns whether the batch existed.
-local function forget(id, swept, at)
+-- Deletes the record of a batch and condemns its files. `swept` is the time to sweep them again, in seconds. Returns
+-- whether the batch existed.
+local function forget(id, swept)
   local batch = batch_key(id)
-  if is_active(batch) then end_batch(id, batch, 'cancelled', at) end
+  if is_active(batch) then end_batch(id, batch, 'cancelled') end
   local project, bytes, ended = head_of(id)
   if not project then return 0 end
   store(project, -bytes - tonumber(redis.call('HGET', recorded_key(id), 'bytes') or 0))

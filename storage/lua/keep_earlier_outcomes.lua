@@ -1,5 +1,5 @@
 -- Ends a unit that cannot be scored again: its earlier outcomes stay.
--- ARGV: batch, unit, attempt, the current time as text. Does nothing if the lease is no longer held.
+-- ARGV: batch, unit, attempt. Does nothing if the lease is no longer held.
 -- Returns 1 if the batch is finished with it, else 0. A repeated call, after a lost reply, returns the same.
 local id, unit = ARGV[1], ARGV[2]
 local batch, mark = batch_key(id), ARGV[2] .. ':' .. ARGV[3]
@@ -13,5 +13,5 @@ count(redis.call('HGET', batch, 'project'), -outcomes, 0)
 local done, total = unpack(redis.call('HMGET', batch, 'done', 'total'))
 if done ~= total then return 0 end
 redis.call('HSET', batch, 'ended_by', mark)
-end_batch(id, batch, 'finished', ARGV[4])
+end_batch(id, batch, 'finished')
 return 1

@@ -10,7 +10,6 @@ from storage.batch_plan import Plan
 from storage.batches.batches import Batches
 from storage.errors import CutOff, NotFound, OutcomesLost
 from storage.spool.blocks import BLOCK_BYTES
-from storage.spool.lost_files import is_lost
 
 _AT_ONCE_BYTES = 1024 * 1024  # more than most chunks have
 
@@ -61,7 +60,7 @@ class OutcomeFiles:
         if batch is None:
             raise NotFound(f"batch {self.batch_id!r} was deleted") from error
         counting = self._batches.settled(self.batch_id)
-        if counting is None or counting[unit : unit + 1] != [attempt] or not is_lost(batch, self.spool):
+        if counting is None or counting[unit : unit + 1] != [attempt] or not self._batches.is_lost(batch):
             return
         number, chunk = self.plan.unit(unit)
         _log.error("outcomes of batch %s are lost: unit %d, attempt %d: %s", batch.id, unit, attempt, error)

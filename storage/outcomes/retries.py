@@ -7,7 +7,6 @@ before that, they count again, so no score is lost. Workers merge the old and th
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -23,7 +22,7 @@ from storage.batches import batch_record, feedback_grader, frozen_batch
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
 from storage.batches.frozen_batch import Frozen
-from storage.connection import script, text
+from storage.connection import clock, script, text
 from storage.errors import Conflict, NotFound
 from storage.graders.graders import Graders
 from storage.idempotency import Once, ToStore, answered, to_store
@@ -225,7 +224,7 @@ class Retries:
         new = UploadedBatch(
             batch.id, batch.project, wanted, plan.chunks, batch.created_by, _terms(batch), batch.feedback_of
         )
-        fields = batch_record.new_record(new, scorers, batch.weighted)
+        fields = batch_record.new_record(new, scorers, batch.weighted, batch.created_at)
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)
@@ -236,9 +235,8 @@ class Retries:
             "done": str(sum(one.count for one in found.rest)),
             "scored": str(sum(one.scored for one in found.rest)),
             "next": fields["units"],
-            "created_at": batch.created_at.isoformat(),
             "started_at": started.isoformat(),
-            "retried_at": datetime.now(UTC).isoformat(),
+            "retried_at": clock(self._redis).isoformat(),
             "retried": "1",  # the files of earlier attempts must be removed once the batch has ended
             "floor": str(floor),
             **{f"error:{kind}": str(count) for kind, count in errors.items()},

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Literal
 
@@ -117,7 +116,7 @@ class Leases:
         """Leases the next unit in turn of the lane, or None if none waits. If the batch `going_on` has units, one of
         them comes before all turns.
         """
-        found = self._claim(args=[self._lease_ms, _now(), unserved, lane, going_on])
+        found = self._claim(args=[self._lease_ms, unserved, lane, going_on])
         if not found:
             return None
         batch, unit, attempt, tries, part_attempt, outcomes, earlier = found
@@ -158,7 +157,7 @@ class Leases:
         """Ends a unit that was to be scored again and cannot be: its earlier outcomes stay. Does nothing if the lease
         is no longer held. Returns whether the batch is finished with it. Can be repeated if the reply is lost.
         """
-        return bool(self._keep_earlier(args=[*_place(lease), _now()]))
+        return bool(self._keep_earlier(args=_place(lease)))
 
     def complete_all(self, units: Sequence[tuple[Lease, int, Tally, int]]) -> list[Completed]:
         """Makes the outcomes of these attempts the ones that count. Can be repeated if the reply is lost. Redis writes
@@ -169,8 +168,8 @@ class Leases:
         """
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
-                items: list[str | int | float | bytes] = [*_place(lease), grader_number, _now()]
-                items += [size, pack(counted), counted.count, counted.scored]
+                items: list[str | int | float | bytes] = [*_place(lease), grader_number, size, pack(counted)]
+                items += [counted.count, counted.scored]
                 for error in counted.errors.items():
                     items += error
                 self._complete(args=items, client=pipe)
@@ -191,7 +190,3 @@ class Leases:
 
 def _place(lease: Lease) -> tuple[str, int, int]:
     return lease.batch, lease.unit, lease.attempt
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat()

@@ -1,6 +1,5 @@
 """The amounts of waiting and running work, for metrics."""
 
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -61,7 +60,8 @@ class Queue:
             pipe.hgetall(redis_keys.WAITING)
             pipe.zcard(redis_keys.LEASES)
             pipe.info("memory")
-            still_open, waiting, lent, memory = pipe.execute()
+            pipe.time()
+            still_open, waiting, lent, memory, (whole, micros) = pipe.execute()
         depth = Depth(
             chunks_lent=lent,
             completions={text(project): int(count) for project, count in waiting.items()},
@@ -69,10 +69,10 @@ class Queue:
         )
         ids = [text(found) for found in still_open]
         for first in range(0, len(ids), _AT_ONCE):
-            self._add(depth, ids[first : first + _AT_ONCE])
+            self._add(depth, ids[first : first + _AT_ONCE], whole + micros / 1e6)
         return depth
 
-    def _add(self, depth: Depth, ids: Sequence[str]) -> None:
+    def _add(self, depth: Depth, ids: Sequence[str], now: float) -> None:
         with self._redis.pipeline(transaction=False) as pipe:
             for batch_id in ids:
                 pipe.hmget(redis_keys.batch(batch_id), "state", "units", "next", "created_at")
@@ -85,7 +85,7 @@ class Queue:
             depth.chunks_waiting += max(int(units) - int(following), 0) + returned
             if state == "queued":
                 depth.queued += 1
-                waited = time.time() - datetime.fromisoformat(created_at).timestamp()
+                waited = now - datetime.fromisoformat(created_at).timestamp()
                 depth.oldest_s = max(depth.oldest_s, waited)
             else:
                 depth.running += 1

@@ -1,7 +1,6 @@
 """Files in the spool that belong to no batch: those of running or aborted uploads, and deleted ones."""
 
 import secrets
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,9 +25,9 @@ class OrphanFiles:
 
     def begin(self) -> str:
         """The id of a new upload, which must be renewed or accepted within the hour. Ids sort by time."""
-        now = time.time()
+        now = seconds(self._redis)
         batch_id = f"{int(now):08x}{int(now % 1 * _FRACTIONS):05x}{secrets.token_hex(4)[:7]}"
-        self._redis.zadd(redis_keys.UPLOADS, {batch_id: seconds(self._redis) + UPLOAD_S})
+        self._redis.zadd(redis_keys.UPLOADS, {batch_id: now + UPLOAD_S})
         return batch_id
 
     def renew(self, batch_id: str) -> bool:

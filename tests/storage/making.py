@@ -1,9 +1,11 @@
 """Makes graders and batches without a sandbox: storage does not check them."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,6 +97,24 @@ def over_since(store: Store, batch: str, seconds: float) -> None:
     for one, entry in sorted(since.items(), key=lambda of: tuple(map(int, of[1].split("-")))):
         store.redis.xadd(redis_keys.ENDED, {"": one}, id=entry)
     store.redis.hset(redis_keys.batch(batch), "ended", since[batch])
+
+
+class _MonthsAhead(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # the class of what it returns
+        return datetime.now(tz) + timedelta(days=100)
+
+
+@contextmanager
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The clock of this machine, not that of Redis, is 100 days ahead for the store."""
+    real_time = time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: real_time() + 100 * 86400)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("storage.") and getattr(module, "datetime", None) is datetime:
+                patch.setattr(module, "datetime", _MonthsAhead)
+        yield
 
 
 @contextmanager

@@ -489,17 +489,18 @@ def test_a_query_may_have_any_names(browse: httpx.Client, client: httpx.Client) 
 
 
 def test_a_batch_that_waits_has_no_time_left() -> None:
-    started = datetime.now(UTC) - timedelta(seconds=10)
+    now = datetime.now(UTC)
+    started = now - timedelta(seconds=10)
     batch = running(301, total=600).model_copy(update={"created_at": started, "started_at": started})
     values = {"visit": SimpleNamespace(project="default"), "grader": "exact-match@1", "summary": None}
-    shown = rendered("_progress.html", batch=batch, pace=pace(batch), **values).decode()
+    shown = rendered("_progress.html", batch=batch, pace=pace(batch, now), **values).decode()
     assert "301 of 600 outcomes, 30.1 a second, 10 s left" in shown
     slow = batch.model_copy(update={"total": 600_001})
-    shown = rendered("_progress.html", batch=slow, pace=pace(slow), **values).decode()
+    shown = rendered("_progress.html", batch=slow, pace=pace(slow, now), **values).decode()
     assert "30.1 a second, 5 h 32 min left" in shown
     server = AwaitedServer(asked="model:judge", kind="unreachable", seconds=40)
     waiting = batch.model_copy(update={"waits_for": [server]})
-    shown = rendered("_progress.html", batch=waiting, pace=pace(waiting), **values).decode()
+    shown = rendered("_progress.html", batch=waiting, pace=pace(waiting, now), **values).decode()
     assert "Waiting: model judge has not answered for 40 s." in shown
     assert "left" not in shown
 

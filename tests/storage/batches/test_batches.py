@@ -8,10 +8,11 @@ from redis.exceptions import OutOfMemoryError
 
 from storage import redis_keys
 from storage.access.audit import acting
+from storage.connection import clock
 from storage.errors import OutcomesLost
 from storage.spool import lost_files
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, finish_all, full, outcomes_of, plan_of, wanted
+from tests.storage.making import accept, ahead, claim, finish, finish_all, full, outcomes_of, plan_of, wanted
 
 
 def test_an_accepted_batch_waits_with_all_that_was_asked(store: Store) -> None:
@@ -19,6 +20,22 @@ def test_an_accepted_batch_waits_with_all_that_was_asked(store: Store) -> None:
     assert (batch.state, batch.threads, batch.total, batch.done) == ("queued", 1500, 3000, 0)
     assert [(grader.key, grader.version, grader.weight) for grader in batch.graders] == [("a", 1, 1.0), ("b", 1, 0.5)]
     assert [summary.grader for summary in batch.summary] == ["a@1", "b@1"]
+
+
+def test_no_time_of_a_batch_is_of_the_clock_of_the_machine_that_wrote_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = clock(store.redis)
+    with ahead(monkeypatch):
+        first = accept(store, 10)
+        assert store.queue.depth().oldest_s < 60
+        finish(store, claim(store))
+    second = accept(store, 10, wanted(store, "other"))
+    batch = store.batches.get("default", first)
+    assert batch.started_at and batch.finished_at
+    assert began < batch.created_at < batch.started_at < batch.finished_at < clock(store.redis)
+    assert [one.id for one in store.batches.newest("default", 2)] == [second, first]
+    assert store.batches.cancel("default", second).finished_at
 
 
 def test_the_weighted_mean_needs_a_score_of_every_grader(store: Store) -> None:

@@ -89,7 +89,7 @@ def test_the_files_of_a_deleted_batch_are_not_found(store: Store) -> None:
 
 
 def test_no_file_of_a_batch_that_runs_is_lost(store: Store) -> None:
-    assert not lost_files.is_lost(store.batches.get("default", accept(store, 10)), store.spool)
+    assert not store.batches.is_lost(store.batches.get("default", accept(store, 10)))
 
 
 @pytest.mark.usefixtures("settled")
