@@ -8,6 +8,8 @@ local kept, order = 'gradebox:kept-replies:' .. ask.project, 'gradebox:kept-orde
 local spent = 'gradebox:spent:' .. ask.project
 local of_batch = ask.batch ~= '' and spent_key(ask.batch)
 local now = math.floor(now_ms() / 1000)
+local today = string.sub(now_text(), 1, 10)
+local month = string.sub(today, 1, 7)
 
 local function drop_oldest()
   local oldest = redis.call('LPOP', order)
@@ -82,7 +84,7 @@ local function count(counts)
   local kind, key = string.match(ask.asked, '^(%a+):(.*)$')
   count_by(kind, key, counts)
   if ask.grader ~= '' then count_by('grader', ask.grader, counts) end
-  for _, period in ipairs({{ask.day, 40}, {ask.month, 400}}) do
+  for _, period in ipairs({{today, 40}, {month, 400}}) do
     count_in(spent .. ':' .. period[1], '', counts)
     redis.call('EXPIRE', spent .. ':' .. period[1], period[2] * 86400)
   end
@@ -109,5 +111,5 @@ local batch_input, batch_output, batch_cost = totals(of_batch)
 local budget = redis.call('HGET', 'gradebox:budgets', ask.project)
 if not budget then return {found or '', is_ended, batch_input, batch_output, batch_cost, '', 0, 0, '0'} end
 local limit = cjson.decode(budget)
-local period = {total = spent, day = spent .. ':' .. ask.day, month = spent .. ':' .. ask.month}
+local period = {total = spent, day = spent .. ':' .. today, month = spent .. ':' .. month}
 return {found or '', is_ended, batch_input, batch_output, batch_cost, budget, totals(period[limit.period])}

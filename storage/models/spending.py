@@ -1,7 +1,6 @@
 """The cost of asks, and the budgets that limit them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +12,7 @@ from gradebox.outcome import Spent
 from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import redis_keys
 from storage.access.audit import Audit
-from storage.connection import script, text
+from storage.connection import clock, script, text
 from storage.models.kept_replies import Keeping, packed, unpacked
 
 NANO = 1_000_000_000
@@ -134,7 +133,7 @@ class SpendingStore:
 
     def _totals(self, project: str, budget: Budget) -> Totals:
         """The amounts spent in the period of a budget."""
-        today = datetime.now(UTC).date()
+        today = clock(self._redis)
         period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
         found = self._redis.hmget(redis_keys.spent(project, period), ["input_tokens", "output_tokens", _USD])
         input_tokens, output_tokens, nano_usd = (int(count or 0) for count in found)
@@ -167,11 +166,8 @@ def arguments(
     """The arguments of the script, which looks up the reply with digest `find`, stores `reply` under the digest `keep`,
     and counts `spent`.
     """
-    today = datetime.now(UTC).date().isoformat()
     told = {
         **asked._asdict(),
-        "day": today,
-        "month": today[:7],
         "keep_s": keeping.seconds,
         "keep_bytes": keeping.bytes,
         "counts": _counts(spent) if spent else [],

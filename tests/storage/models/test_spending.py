@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from gradebox.outcome import OutcomeError, Spent
@@ -12,7 +13,7 @@ from storage import redis_keys
 from storage.models.kept_replies import Keeping, digest
 from storage.models.spending import Budget, BudgetStanding, CountedAsk, Totals, arguments, standing
 from storage.store import Store
-from tests.storage.making import accept, claim, finish, finish_all, spend, spent_by_batch, wanted
+from tests.storage.making import accept, ahead, claim, finish, finish_all, spend, spent_by_batch, wanted
 
 ASKED = CountedAsk("default", "model:judge", "polite", "b1")
 KEEPING = Keeping(1 << 20, 3600)
@@ -102,6 +103,15 @@ def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
     assert told.by["grader:polite"] == _spending(30, 30_000, 6000, 3.0)
     assert told.by["grader:other"] == _spending(1, 5, 5, 0.5)
     assert store.spending.told("nobody").total == _spending(0, 0, 0)
+
+
+def test_the_day_of_a_cost_is_not_of_the_clock_of_the_machine_that_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.spending.set_budget("default", Budget(tokens=1000, period="month"))
+    with ahead(monkeypatch):
+        assert count(store, spent=Spent(1, 0, 1000, 0, 0.1)).project.tokens == 1000
+    assert store.spending.used_up("default") == "1,000 tokens a month"
 
 
 def test_what_a_batch_costs_is_told_by_grader_as_long_as_there_is_the_batch(store: Store) -> None:
