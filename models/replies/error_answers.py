@@ -59,7 +59,7 @@ def refusal(
     """Return the error for an answer with a status other than 200."""
     said = f"the server answered {status} ({reported(body, secrets)})"
     reply = reported(body, secrets, REPLY_CHARACTERS)
-    return _meaning(status, said, reply, _error_in(body), _retry_after(headers.get("retry-after", "")), advice)
+    return _meaning(status, said, reply, _error_in(body), _retry_after(headers), advice)
 
 
 def failure(body: bytes, secrets: Secrets, advice: Advice = OF_MODEL) -> AskFailed | None:
@@ -143,14 +143,23 @@ def _status_of(error: Any) -> int | None:
     return next((int(code) for code in map(str, named) if code in _STATUSES), None)
 
 
-def _retry_after(value: str) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds, from a number or a date; None if it is neither."""
+    value = headers.get("retry-after", "")
     try:
         seconds = float(value)
     except ValueError:
-        try:
-            at = parsedate_to_datetime(value)
-        except (ValueError, OverflowError):  # OverflowError: a year or an hour of twenty digits
+        at = _date(value)
+        if at is None:
             return None
-        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        now = _date(headers.get("date", "")) or datetime.now(UTC)  # the server's clock, which may differ from this one
+        seconds = (at - now).total_seconds()
     return min(max(seconds, 0.0), _LONGEST_PAUSE_S) if seconds == seconds else None
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):  # OverflowError: a year or an hour of twenty digits
+        return None
+    return at.replace(tzinfo=at.tzinfo or UTC)

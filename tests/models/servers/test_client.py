@@ -155,17 +155,20 @@ def test_time_is_bounded_over_all(server: ModelServer, behaviour: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "seconds"),
+    ("retry_after", "date", "seconds"),
     [
-        ("7", 7),
-        ("nan", None),
-        ("Wed, 21 Oct 2099 07:28:00 GMT", 3600),
-        ("Mon, 01 Jan 99999999999999 00:00:00 GMT", None),
-        ("Mon, 01 Jan 2020 99999999999999999999:0 GMT", None),
+        ("7", "", 7),
+        ("nan", "", None),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", "", 3600),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", "Wed, 21 Oct 2099 07:27:30 GMT", 30),  # of a server with another clock
+        ("Wed, 21 Oct 2009 07:28:00 GMT", "Wed, 21 Oct 2009 07:27:30 GMT", 30),
+        ("Mon, 01 Jan 99999999999999 00:00:00 GMT", "", None),
+        ("Mon, 01 Jan 2020 99999999999999999999:0 GMT", "", None),
     ],
 )
-def test_a_pause_that_a_server_asks_for(retry_after: str, seconds: float | None) -> None:
-    assert refusal(503, {"retry-after": retry_after}, b"{}", (KEY,)).fault.retry_after_s == seconds
+def test_a_pause_that_a_server_asks_for(retry_after: str, date: str, seconds: float | None) -> None:
+    headers = {"retry-after": retry_after, "date": date}
+    assert refusal(503, headers, b"{}", (KEY,)).fault.retry_after_s == seconds
 
 
 def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:
