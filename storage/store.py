@@ -1,10 +1,13 @@
 """All stored data of the service, opened once per process."""
 
+import logging
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from redis import Redis
 
+from runtime.starting import LOG_S, REDIS_WAIT_S
 from storage import redis_keys
 from storage.access.api_keys import ApiKeys
 from storage.access.audit import LINES, Audit
@@ -16,7 +19,7 @@ from storage.batches.batch_end_events import BatchEndEvents
 from storage.batches.batches import Batches
 from storage.batches.freezer import Freezer
 from storage.batches.recorded_scores import RecordedScores
-from storage.connection import check_format, connect, load_scripts
+from storage.connection import FORMAT, check_format, connect, load_scripts, text
 from storage.environments.environment_archives import Archives
 from storage.environments.environment_builds import EnvironmentBuilds
 from storage.environments.environment_data import EnvironmentDataStore
@@ -38,6 +41,8 @@ from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
 from storage.statistics.kept_results import KeptResults
+
+_log = logging.getLogger(__name__)
 
 
 class Store:
@@ -86,13 +91,14 @@ class Store:
 
 
 def open_store(settings: StorageSettings) -> Store:
-    """Opens the store of these settings.
+    """Opens the store of these settings. Data of an earlier format is converted once no process works with it.
 
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
         redis.exceptions.ConnectionError: Redis cannot be reached.
     """
     redis = connect(settings.redis_url)
+    _await_end_of_earlier(redis)
     check_format(redis)
     load_scripts(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
@@ -111,6 +117,19 @@ def open_store(settings: StorageSettings) -> Store:
         spool_bytes=settings.project_spool_gb * GIB or spool.files.half_of_disk() or Quotas().spool_bytes,
     )
     return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas, settings.secret_key)
+
+
+def _await_end_of_earlier(redis: Redis) -> None:
+    """Waits until no process of an earlier gradebox works with data that is to be converted. It checked the format at
+    its own start alone, and cannot use the new one: at a budget, for one, its chunks of graders that ask never end.
+    """
+    logged_at = float("-inf")
+    while int(text(redis.get(redis_keys.FORMAT) or b"%d" % FORMAT)) < FORMAT and (there := Processes(redis).there()):
+        if time.monotonic() > logged_at + LOG_S:
+            names = ", ".join(sorted(record.name for record in there))
+            _log.warning("waiting to convert the data until processes of an earlier gradebox have ended: %s", names)
+            logged_at = time.monotonic()
+        time.sleep(REDIS_WAIT_S)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

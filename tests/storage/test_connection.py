@@ -1,4 +1,5 @@
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,7 @@ from storage.environments.environment_builds import Made
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.models.spending import Budget
+from storage.processes import ProcessRecord
 from storage.settings import StorageSettings
 from storage.spool.chunks import Chunk
 from storage.store import Store, first_start, open_store
@@ -39,6 +41,22 @@ def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:
     redis.set(redis_keys.FORMAT, 99)
     with pytest.raises(UnknownFormat, match="format 99"):
         check_format(redis)
+
+
+def test_data_that_processes_of_an_older_gradebox_work_with_is_not_converted(
+    redis: Redis, store: Store, storage_settings: StorageSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    older = ProcessRecord("worker", "here:1")
+    store.processes.report(older)
+    redis.set(redis_keys.FORMAT, 4)
+    opening = threading.Thread(target=open_store, args=(storage_settings,))
+    opening.start()
+    eventually(lambda: "have ended: here:1" in caplog.text)
+    opening.join(0.5)
+    assert redis.get(redis_keys.FORMAT) == b"4"
+    store.processes.leave(older)
+    opening.join(20)
+    assert redis.get(redis_keys.FORMAT) == str(FORMAT).encode()
 
 
 def test_batches_of_an_older_gradebox_are_finished(format_1: dict[str, str], redis: Redis, store: Store) -> None:
