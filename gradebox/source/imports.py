@@ -41,8 +41,8 @@ OF_ALL_CODE = ("codecs", "sys", "warnings")
 COMPARED_OF_ALL_CODE = (*_LIMITS, *_WARNINGS)
 # Those of packages that return the setting before, which a program may keep: `old = np.seterr(all="raise")`.
 _RETURNING = {"numpy.seterr", "numpy.seterrcall", "numpy.setbufsize"}
-# The names of functions that change the behavior of their package, such as `numpy.seterr`.
-_SETTER = re.compile(r"(set|register)[a-z_]*|seed")
+# The names of functions that change the behavior of their package, such as `numpy.seterr` or `torch.manual_seed`.
+_SETTER = re.compile(r"(set|register)[a-z_]*|[a-z_]*seed(_all|_everything)?")
 
 # Compiled modules may lie elsewhere than the others, on Windows in DLLs.
 _FOLDERS = (sysconfig.get_path("stdlib"), sysconfig.get_config_var("DESTSHARED"), f"{sys.base_exec_prefix}/DLLs")
