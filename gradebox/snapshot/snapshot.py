@@ -243,13 +243,16 @@ class Snapshot:
             yield f"{MAY_CHANGE}{STATE}", state
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
+        elif "torch.nn.modules.module" in (kind.__module__ for kind in type(value).__mro__):
+            yield ".state_dict()", dict(value.state_dict())  # type: ignore[attr-defined]  # the weights of a model
         if isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
         is_array = hasattr(type(value), "__array__") and not hasattr(type(value), "to_csv")  # such as a tensor
         if is_array and getattr(value, "nbytes", 0) <= _ARRAY_BYTES:
-            array: Any = value.__array__()  # type: ignore[attr-defined]  # `hasattr` found it
+            tensor: Any = value
+            array: Any = (tensor.detach() if getattr(tensor, "requires_grad", False) else tensor).__array__()
             if array.dtype.hasobject:
                 yield ".tolist()", array.tolist()
             elif array is not value:

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
 
@@ -667,6 +668,40 @@ def test_what_gives_a_very_large_array_is_not_read() -> None:
     found = Snapshot({"X": File()}, {})
     found.add("X")
     assert "?" not in found.texts.values()
+
+
+def test_the_weights_of_a_model_of_torch_are_described() -> None:
+    class Weight:  # torch is not installed
+        requires_grad = True
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def detach(self) -> np.ndarray[Any, Any]:
+            return np.full(2, self.value)
+
+        def __array__(self) -> None:
+            raise RuntimeError("it requires grad")
+
+    class Module:
+        __module__ = "torch.nn.modules.module"
+
+        def __init__(self, value: float) -> None:
+            self.value = value
+
+        def state_dict(self) -> dict[str, Weight]:
+            return {"w": Weight(self.value)}
+
+    class Linear(Module):
+        __module__ = "torch.nn.modules.linear"
+
+    told = []
+    for value in (1.0, 1.0, 2.0):
+        found = Snapshot({"MODEL": Linear(value)}, {})
+        found.add("MODEL")
+        told.append(found.texts)
+    assert told[0] == told[1]
+    assert [path for path in told[0] if told[0][path] != told[2][path]] == ["MODEL.state_dict()['w'].__array__()"]
 
 
 _NOT_UPLOADED = {
