@@ -36,6 +36,7 @@ _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 _OUTPUT_BYTES = 64 * 1024
 _PRINTED = 3000  # characters of it that are kept
 _LOCK_BYTES = 1024 * 1024
+_LARGEST = 3  # packages that are named if all together are too large
 _MEMORY_BYTES = 4 << 30
 # Variables of the service's environment that tell how to reach any index, and those that name one.
 _REACHES = (
@@ -45,7 +46,7 @@ _REACHES = (
 _INDEX = (
     *_REACHES, "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS",
     "UV_INDEX_STRATEGY", "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST",
-    "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
+    "UV_TORCH_BACKEND", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
 )  # fmt: skip
 _OF_INDEX = re.compile(r"UV_INDEX_[A-Z0-9_]+_(USERNAME|PASSWORD)")
 _SILENCE = {"UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "2"}  # seconds without a byte: a build ends after about 60
@@ -103,7 +104,7 @@ class Uv:
         """Resolves packages to a lock: all that must be installed, each with the hashes of its wheels.
 
         Raises:
-            BuildFailed: the packages are not available as wheels, or are too many.
+            BuildFailed: the packages are not available as wheels, or are too many or too large.
         """
         asked, locked = self._folder / "requirements.in", self._folder / "pylock.toml"
         asked.write_text("".join(f"{one}\n" for one in packages))
@@ -116,7 +117,29 @@ class Uv:
         found = tomllib.loads(locked.read_text()).get("packages", [])
         if len(found) > MOST_PACKAGES:
             raise BuildFailed(f"it comes to {len(found)} packages, and an environment may have {MOST_PACKAGES}")
+        self._check_wheels(found)
         return [self._package(one) for one in found]
+
+    def _check_wheels(self, found: Sequence[Mapping[str, Any]]) -> None:
+        """Compares the wheels' sizes with the limit, because several GB would be downloaded before the limit is met."""
+        sizes = {
+            str(one["name"]): min((int(wheel.get("size", 0)) for wheel in one.get("wheels", [])), default=0)
+            for one in found
+        }
+        if sum(sizes.values()) <= self._most_mb * MIB:
+            return
+        largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:_LARGEST]
+        named = ", ".join(f"{name} ({sizes[name] / MIB:.0f} MiB)" for name in largest)
+        hint = ""
+        if any(name.startswith("nvidia-") for name in sizes):
+            hint = (
+                "\nThe packages nvidia-* are for GPUs, which no sandbox has. If they come with torch, tell the "
+                "service's operator: with UV_TORCH_BACKEND=cpu, environments get torch without them"
+            )
+        raise BuildFailed(
+            f"its wheels have {sum(sizes.values()) / MIB:.0f} MiB, so it is larger than {self._too_large()}. "
+            f"The largest are {named}{hint}"
+        )
 
     def _package(self, found: Mapping[str, Any]) -> LockedPackage:
         wheels = found.get("wheels", [])

@@ -309,10 +309,10 @@ def test_uv_hears_of_indexes_and_of_nothing_else() -> None:
     service = {
         "HOME": "/home/a", "GRADEBOX_API_KEY": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "LD_PRELOAD": "/a.so",
         "PYTHONPATH": "/a", "UV_INDEX": "https://a", "UV_INDEX_OWN_PASSWORD": "b", "PIP_FIND_LINKS": "/wheels",
-        "UV_KEYRING_PROVIDER": "subprocess", "UV_NO_BINARY": "1",
+        "UV_KEYRING_PROVIDER": "subprocess", "UV_NO_BINARY": "1", "UV_TORCH_BACKEND": "cpu",
     }  # fmt: skip
     told = environment_of(service, EnvironmentSettings(environments_index=""))
-    assert set(told) == {"HOME", "UV_INDEX", "UV_INDEX_OWN_PASSWORD", "UV_FIND_LINKS"}
+    assert set(told) == {"HOME", "UV_INDEX", "UV_INDEX_OWN_PASSWORD", "UV_FIND_LINKS", "UV_TORCH_BACKEND"}
     named = environment_of(service, EnvironmentSettings(environments_index="https://own"))
     assert named == {"HOME": "/home/a", "UV_DEFAULT_INDEX": "https://own", "UV_NO_CONFIG": "1"}
 

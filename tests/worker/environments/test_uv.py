@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from sandbox.limits import MIB
 from tests.processes import runs
 from tests.waiting import eventually
 from worker.environments import uv
@@ -41,6 +42,22 @@ def test_uv_that_is_killed_is_run_once_more(
         made.install([], tmp_path / "target", lambda: None)
     assert (tmp_path / "runs").read_text() == "\n" * (2 if times > 1 else 3)  # a whole installation has two runs
     assert not half.exists()
+
+
+@pytest.mark.parametrize("name", ["alpha", "nvidia-alpha"])
+def test_wheels_that_are_too_large_together_are_not_downloaded(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, lock = tmp_path / "uv", tmp_path / "lock"
+    program.write_text(f'#!/bin/sh\ncp {lock} "$6"')  # after `--output-file`
+    program.chmod(0o755)
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: str(program))
+    wheel = f'{{ size = {4 * MIB}, hashes = {{ sha256 = "{"0" * 64}" }} }}'
+    lock.write_text("".join(f'[[packages]]\nname="{one}"\nversion="1"\nwheels=[{wheel}]\n' for one in (name, "beta")))
+    assert len(uv.Uv(tmp_path, EnvironmentSettings(), 8).resolve([name], lambda: None)) == 2
+    with pytest.raises(uv.BuildFailed, match=r"have 8 MiB, .* the 7 MiB .* \(4 MiB\), beta \(4 MiB\)") as failed:
+        uv.Uv(tmp_path, EnvironmentSettings(), 7).resolve([name], lambda: None)
+    assert ("UV_TORCH_BACKEND=cpu" in str(failed.value)) == (name == "nvidia-alpha")
 
 
 def test_a_killed_worker_leaves_no_uv(tmp_path: Path) -> None:
