@@ -312,6 +312,8 @@ def _of_run(error: BaseException) -> str:
     text = _text_of(error, _MOST_LINE)
     if text.endswith(("called from a running event loop", "loop is already running", "another loop is running")):
         return ". `grade` runs in an event loop already: write `await`, not `asyncio.run` or `run_until_complete`."
+    if "(Cannot allocate memory)" in text:  # torch raises no MemoryError
+        return _of_memory(error)
     return _of_processes(error) if text == "can't start new thread" else ""
 
 

@@ -87,6 +87,10 @@ def test_forged_texts_of_modules(forged: object, monkeypatch: pytest.MonkeyPatch
         ),
         ("raise RuntimeError('This event loop is already running')", "running. `grade` runs in an event loop already"),
         ("raise MemoryError", "MemoryError: use less memory, or raise `memory_mb` of the grader."),
+        (  # torch's
+            "raise RuntimeError('you tried to allocate 9 bytes. Error code 12 (Cannot allocate memory)')",
+            "Error code 12 (Cannot allocate memory): use less memory, or raise `memory_mb` of the grader.",
+        ),
         ("open('/no/file')", "The sandbox sees no files of your machine: put the data into the source, the metadata"),
         (
             "import socket\ntry: raise socket.gaierror(-3, 'no')\nexcept OSError as e: raise OSError('no page') from e",
