@@ -89,7 +89,9 @@ class Rules:
     def pause(
         self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError, elapsed_s: float
     ) -> float | None:
-        """Seconds to wait before the next try, or None if there is none. The first failure was `elapsed_s` ago."""
+        """Seconds to wait before the next try, or None if there is none. The outage has `attempt` failed tries before
+        this one, and lasts for `elapsed_s` seconds.
+        """
         left_s = self.retry_s - elapsed_s
         if isinstance(failure, httpx.HTTPError):
             self.auth.look_again()
@@ -158,11 +160,11 @@ class Rules:
         return httpx.URL(proxy if "://" in proxy else f"http://{proxy}").netloc.decode()  # without user and password
 
 
-def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
-    """The result of a call from its last try. Raises GradeboxError."""
+def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, tries: int) -> T:
+    """The result of a call from the last of its tries. Raises GradeboxError."""
     if isinstance(failure, httpx.Response) and failure.status_code != httpx.codes.UNAUTHORIZED:
         gone = failure.status_code == httpx.codes.NOT_FOUND and problem_of(failure) is not None
-        return call.read(b"") if call.gone_is_done and attempt > 0 and gone else call.answer(failure)
+        return call.read(b"") if call.gone_is_done and tries > 1 and gone else call.answer(failure)
     raise error_of(failure, rules)
 
 

@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import BinaryIO, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -106,10 +108,12 @@ class Resend:
     Attributes:
         possible: whether the threads can be read again from their start.
         failed: what the threads raised themselves; a generator may use httpx as the client does.
+        taken_at: when the connection took the last block, by the monotonic clock.
     """
 
     def __init__(self, threads: Threads | None) -> None:
         self.failed: Exception | None = None
+        self.taken_at = -inf
         self._threads = () if threads is None else threads
         self._file: io.IOBase | None = None
         self._start = 0
@@ -120,7 +124,9 @@ class Resend:
     def blocks(self, size: int | None) -> Iterator[bytes]:
         """As the function `blocks`; without threads, nothing."""
         try:
-            yield from blocks(self._threads, size)
+            for block in blocks(self._threads, size):
+                yield block
+                self.taken_at = monotonic()
         except Exception as error:
             self.failed = error
             raise

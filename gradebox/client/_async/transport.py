@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import count
-from math import inf
 from time import monotonic
 from typing import TypeVar
 
@@ -12,6 +10,7 @@ import httpx
 from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.line_readers import StreamReader
+from gradebox.client.outages import Outages, was_at_work
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.slow_calls import told_if_slow
 from gradebox.client.threads import Resend, length
@@ -35,8 +34,9 @@ class AsyncTransport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
-        ends, failed_at = monotonic() + call.within_s, inf
-        for attempt in count():
+        ends, outages = monotonic() + call.within_s, Outages()
+        while True:
+            started = monotonic()
             body = {"content": resend.async_blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -51,19 +51,21 @@ class AsyncTransport:
                 self._connections.renew()
                 raise
             now = monotonic()
-            failed_at, left = min(failed_at, now), ends - now
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, now - failed_at)
+            worked_until = now if was_at_work(failure) else resend.taken_at
+            attempt, lasts_s = outages.failed(now, worked_until - started)
+            left = ends - now
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, lasts_s)
             if pause is None or left <= 0:
                 break
             await asyncio.sleep(min(pause, left))
             resend.rewind()
         if isinstance(failure, httpx.HTTPError):
             self._connections.check_open()  # what closing broke is no fault of the service
-        return settle(call, failure, self.rules, attempt)
+        return settle(call, failure, self.rules, outages.tries)
 
     async def lines(self, path: str, reader: StreamReader[T]) -> AsyncIterator[T]:
         """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
-        attempt, failed_at = 0, inf
+        outages = Outages()
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -72,7 +74,7 @@ class AsyncTransport:
                     if is_answer(response):
                         async for block in response.aiter_bytes():
                             for each in reader.feed(block):
-                                attempt, failed_at = 0, inf
+                                outages = Outages()
                                 yield each
                         for each in reader.end():
                             yield each
@@ -84,14 +86,13 @@ class AsyncTransport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            failed_at = min(failed_at, monotonic())
-            pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
+            attempt, lasts_s = outages.failed(monotonic())
+            pause = self.rules.pause(attempt, True, failure, lasts_s)
             if pause is None:
                 if isinstance(failure, httpx.HTTPError):
                     self._connections.check_open()
                 raise error_of(failure, self.rules)
             await asyncio.sleep(pause)
-            attempt += 1
 
     async def close(self) -> None:
         """Closes the connections."""

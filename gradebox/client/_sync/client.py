@@ -60,8 +60,8 @@ class Client:
             project: the key of the project.
             timeout: how many seconds an answer may take, or each 64 KiB of a long one. Requests that run graders may
                 take longer.
-            retry_s: for how many seconds from its first failure a request is tried again, while a service that has
-                answered before is away or busy.
+            retry_s: for how many seconds of an outage a request is tried again, while a service that has answered
+                before is away or busy. A request has at most three outages.
         """
         self._transport = Transport(Rules(url, api_key, timeout, retry_s))
         self.project = project

@@ -3,8 +3,6 @@
 
 import time
 from collections.abc import Iterator
-from itertools import count
-from math import inf
 from time import monotonic
 from typing import TypeVar
 
@@ -13,6 +11,7 @@ import httpx
 from gradebox.client.calls.call import Call, is_answer
 from gradebox.client.connections import ClientConnections
 from gradebox.client.line_readers import StreamReader
+from gradebox.client.outages import Outages, was_at_work
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.slow_calls import told_if_slow
 from gradebox.client.threads import Resend, length
@@ -36,8 +35,9 @@ class Transport:
         """
         resend = Resend(call.threads)
         size = length(call.threads)  # once: each try sends the same bytes of a file that grows
-        ends, failed_at = monotonic() + call.within_s, inf
-        for attempt in count():
+        ends, outages = monotonic() + call.within_s, Outages()
+        while True:
+            started = monotonic()
             body = {"content": resend.blocks(size)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -52,19 +52,21 @@ class Transport:
                 self._connections.renew()
                 raise
             now = monotonic()
-            failed_at, left = min(failed_at, now), ends - now
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, now - failed_at)
+            worked_until = now if was_at_work(failure) else resend.taken_at
+            attempt, lasts_s = outages.failed(now, worked_until - started)
+            left = ends - now
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure, lasts_s)
             if pause is None or left <= 0:
                 break
             time.sleep(min(pause, left))
             resend.rewind()
         if isinstance(failure, httpx.HTTPError):
             self._connections.check_open()  # what closing broke is no fault of the service
-        return settle(call, failure, self.rules, attempt)
+        return settle(call, failure, self.rules, outages.tries)
 
     def lines(self, path: str, reader: StreamReader[T]) -> Iterator[T]:
         """Yields the items that `reader` reads from a stream, and resumes the stream if the connection breaks."""
-        attempt, failed_at = 0, inf
+        outages = Outages()
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -73,7 +75,7 @@ class Transport:
                     if is_answer(response):
                         for block in response.iter_bytes():
                             for each in reader.feed(block):
-                                attempt, failed_at = 0, inf
+                                outages = Outages()
                                 yield each
                         for each in reader.end():
                             yield each
@@ -85,14 +87,13 @@ class Transport:
             except KeyboardInterrupt:
                 self._connections.renew()
                 raise
-            failed_at = min(failed_at, monotonic())
-            pause = self.rules.pause(attempt, True, failure, monotonic() - failed_at)
+            attempt, lasts_s = outages.failed(monotonic())
+            pause = self.rules.pause(attempt, True, failure, lasts_s)
             if pause is None:
                 if isinstance(failure, httpx.HTTPError):
                     self._connections.check_open()
                 raise error_of(failure, self.rules)
             time.sleep(pause)
-            attempt += 1
 
     def close(self) -> None:
         """Closes the connections."""

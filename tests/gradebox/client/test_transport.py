@@ -80,7 +80,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between tries, without sleeping. Nothing else takes time."""
     slept = list[float]()
     monkeypatch.setattr("time.sleep", slept.append)
-    monkeypatch.setattr("gradebox.client._sync.transport.monotonic", lambda: sum(slept))
+    for module in ("_sync.transport", "threads"):
+        monkeypatch.setattr(f"gradebox.client.{module}.monotonic", lambda: sum(slept))
     return slept
 
 
@@ -414,6 +415,44 @@ def test_a_machine_that_is_away_is_waited_for_in_time(
         sender.send(LIST)
     assert len(count) == requests
     assert len(caplog.records) == (requests > 1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "requests"),
+    [
+        (httpx.ReadError("reset"), 5),  # at work: each of three outages is waited for, and no more of them
+        (problem(503, "unavailable"), 5),  # the service stops
+        (problem(503, "busy"), 3),  # a minute without a place is no work
+        (httpx.Response(504, html="nginx"), 3),
+        (httpx.ReadTimeout(""), 3),
+    ],
+)
+def test_each_outage_is_waited_for(failure: httpx.Response | Exception, requests: int, pauses: list[float]) -> None:
+    handler, count = failing(httpx.ConnectError("refused"), *[failure] * 9)
+
+    def work(request: httpx.Request) -> httpx.Response:
+        pauses.append(60.0 if len(count) > 1 else 0.0)
+        return handler(request)
+
+    sender = transport(work)
+    sender.send(LIST)
+    with pytest.raises(GradeboxError):
+        sender.send(LIST)
+    assert len(count) == requests
+
+
+def test_what_an_upload_takes_is_no_outage(pauses: list[float]) -> None:
+    class Slow(list[Thread]):
+        def __iter__(self) -> Iterator[Thread]:
+            pauses.append(60.0)
+            return super().__iter__()
+
+    handler, count = failing(*[httpx.Response(502, html="nginx")] * 9)
+    sender = transport(handler)
+    sender.send(LIST)
+    with pytest.raises(GradeboxError):
+        sender.send(batch_calls.create_batch("default", "a", Slow([{"completion": "x"}])))
+    assert len(count) == 5
 
 
 def test_a_busy_service_is_told_with_its_reason(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
