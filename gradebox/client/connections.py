@@ -55,7 +55,9 @@ class ClientConnections:
         return self._client
 
     def renew(self) -> None:
-        """Makes the next call open new connections: an interrupt can leave a lock of httpcore locked for ever."""
+        """Makes the next call open new connections: an interrupt, or what another signal's handler raises, can leave a
+        lock of httpcore locked for ever.
+        """
         if not self._client.is_closed:
             self._connect()
 

@@ -47,8 +47,9 @@ class AsyncTransport:
                 if error is resend.failed:
                     raise
                 failure = error
-            except KeyboardInterrupt:
-                self._connections.renew()
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                if error is not resend.failed:  # a handler of a signal raised it, perhaps inside of httpcore
+                    self._connections.renew()
                 raise
             now = monotonic()
             worked_until = now if was_at_work(failure) else resend.taken_at
@@ -83,7 +84,7 @@ class AsyncTransport:
                     failure = response
             except httpx.HTTPError as error:
                 failure = error
-            except KeyboardInterrupt:
+            except (Exception, KeyboardInterrupt, SystemExit):
                 self._connections.renew()
                 raise
             attempt, lasts_s = outages.failed(monotonic())

@@ -48,8 +48,9 @@ class Transport:
                 if error is resend.failed:
                     raise
                 failure = error
-            except KeyboardInterrupt:
-                self._connections.renew()
+            except (Exception, KeyboardInterrupt, SystemExit) as error:
+                if error is not resend.failed:  # a handler of a signal raised it, perhaps inside of httpcore
+                    self._connections.renew()
                 raise
             now = monotonic()
             worked_until = now if was_at_work(failure) else resend.taken_at
@@ -84,7 +85,7 @@ class Transport:
                     failure = response
             except httpx.HTTPError as error:
                 failure = error
-            except KeyboardInterrupt:
+            except (Exception, KeyboardInterrupt, SystemExit):
                 self._connections.renew()
                 raise
             attempt, lasts_s = outages.failed(monotonic())

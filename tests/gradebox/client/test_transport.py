@@ -560,19 +560,21 @@ def test_a_call_that_closing_broke_says_that_the_client_is_closed(awaits: bool) 
         asyncio.run(async_sender.send(call)) if awaits else sender.send(call)
 
 
-def test_after_an_interrupt_the_next_call_has_new_connections() -> None:
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, TimeoutError])
+def test_after_an_interrupt_the_next_call_has_new_connections(interrupt: type[BaseException]) -> None:
+    """Handlers of SIGINT, SIGTERM and SIGALRM raise these."""
     clients = list[httpx.Client]()
 
     def handler(_: httpx.Request) -> httpx.Response:
         clients.append(sender._connections.http)
         if len(clients) < 3:
-            raise KeyboardInterrupt
+            raise interrupt
         return httpx.Response(200, json=[])
 
     sender = transport(handler)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(interrupt):
         sender.send(LIST)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(interrupt):
         next(sender.lines("/outcomes", OutcomeReader(None)))
     assert sender.send(LIST) == []
     assert len({id(client) for client in clients}) == 3
