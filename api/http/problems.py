@@ -191,9 +191,11 @@ def problem_of(error: Exception) -> ProblemError:
         return ProblemError(429 if error.is_own else 503, "busy", str(error), RETRY)
     if isinstance(error, Stopped):
         return ProblemError(400, "disconnected", str(error))
+    if isinstance(error, Unusable):
+        return ProblemError(503, "build-unusable", str(error), RETRY)  # another machine may still have the packages
     if isinstance(error, AWAY):
         detail = "the service cannot do this now, because a part of it is unavailable: try again in a moment"
-        return ProblemError(503, "unavailable", str(error) if isinstance(error, Unusable) else detail, RETRY)
+        return ProblemError(503, "unavailable", detail, RETRY)
     detail = "the service has an internal error: report it with the request's id, which is also in the service's log"
     return ProblemError(500, "internal", detail)
 

@@ -32,6 +32,7 @@ KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers close an idle connec
 NOT_NOW = {429, 502, 503, 504}
 # A wrong key stays wrong, a request that timed out would do so again, and a quota stays full until data is deleted.
 NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
+OF_A_MACHINE = "build-unusable"  # another machine may answer a retry; waiting does not help
 # The checks warn if scores may differ in the version of Python that sandboxes have.
 _USER_AGENT = f"gradebox-python Python/{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -106,7 +107,7 @@ class Rules:
     def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError, left_s: float) -> bool:
         if isinstance(failure, httpx.Response):
             self.reached = True
-            return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
+            return idempotent and failure.status_code in NOT_NOW and not _is_final(failure, attempt)
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError):
             return self.reached
         if isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout):  # perhaps the whole machine is away
@@ -193,9 +194,11 @@ def _backoff(attempt: int) -> float:
     return min(5.0, 0.2 * float(2 ** min(attempt, 5)))
 
 
-def _is_final(response: httpx.Response) -> bool:
+def _is_final(response: httpx.Response, attempt: int) -> bool:
     problem = problem_of(response)
-    return problem is not None and problem.type.endswith(NOT_AGAIN)
+    if problem is None:
+        return False
+    return problem.type.endswith(NOT_AGAIN) or (problem.type.endswith(OF_A_MACHINE) and attempt >= FIRST_TRIES)
 
 
 @lru_cache(maxsize=64)

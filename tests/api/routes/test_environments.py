@@ -212,7 +212,7 @@ def test_a_build_that_cannot_be_used_gives_no_score_and_the_same_packages_are_bu
         said = problem(client.post(f"{PROJECT}/validate", json=wanted), 409, "conflict")
         assert "math@1 was built for Python 3.1, and the service has" in said
     elif stored != CONTENT:
-        said = problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")
+        said = problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "build-unusable")
         what = "are gone from" if stored is None else "were changed or cut off in"
         assert f"{what} the service's storage: update the environment with the same packages" in said
         create(client)  # other graders still work

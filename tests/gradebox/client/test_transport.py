@@ -357,6 +357,12 @@ def test_the_tries_have_an_end(pauses: list[float], retry_s: float, least: int) 
     assert sum(pauses) == pytest.approx(retry_s)
 
 
+def test_a_build_that_is_lost_is_not_waited_for(pauses: list[float]) -> None:
+    with pytest.raises(ApiError, match="do this"):
+        transport(lambda _: problem(503, "build-unusable"), retry_s=600).send(LIST)
+    assert len(pauses) == 3  # another machine could have it
+
+
 def test_the_tries_end_with_the_time_of_the_caller(pauses: list[float]) -> None:
     handler, seen = recorded(problem(503, "unavailable"))
     with pytest.raises(ApiError, match="do this"):
