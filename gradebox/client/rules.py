@@ -213,6 +213,11 @@ def _check_url(url: str) -> None:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
         raise ConnectionFailed(f"{url!r} is no URL ({error}): name the service as in http://127.0.0.1:8000") from error
+    if parsed.userinfo:  # not sent, and shown by each error that names the URL
+        raise ConnectionFailed(
+            "the URL of the service has a user or a password before the @, which are not used: leave them out, and "
+            "name the API key with GRADEBOX_API_KEY or api_key="
+        )
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ConnectionFailed(f"{url!r} is no http URL: name the service as in http://127.0.0.1:8000")
 

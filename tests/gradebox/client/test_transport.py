@@ -524,6 +524,13 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         Rules(url, "k", 5.0)
 
 
+@pytest.mark.parametrize("url", ["http://user:secret@host", "http://secret@"])
+def test_a_password_in_the_url_is_refused_without_being_shown(url: str) -> None:
+    with pytest.raises(ConnectionFailed, match="leave them out") as raised:
+        Rules(url, "k", 5.0)
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "given", [{"timeout": 0.0}, {"timeout": inf}, {"timeout": nan}, {"retry_s": -1.0}, {"retry_s": nan}]
 )
