@@ -204,7 +204,11 @@ class _Life:
 
     @_unless_deleted
     def cancel(self, batch: _Known) -> None:
+        began = len(self.log)
         shown = self.store.batches.cancel(batch.project, batch.id)
+        if shown.finished_at is None:  # it had ended, and was retried before it was read again
+            assert "retry" in self.log[began:]
+            return
         if batch.state == "open":
             batch.state = "finished" if batch.retried else "cancelled"
             batch.again, batch.retried = set(), False
