@@ -110,10 +110,11 @@ def is_group(value: dict[str, Any]) -> bool:
 
 def _kept(value: dict[str, Any], unknown: list[str], keep: bool) -> dict[str, Any]:
     if not keep:
-        name = unknown[0][:80]
+        name, member = unknown[0][:80], "messages" if "messages" in value else "completion"
         raise ValueError(
             f'a thread has no member "{name}": put it into "metadata", where a grader finds it as '
-            f'thread.metadata["{name}"]. For rows of a dataset, columns= in Python or --column in the shell does so'
+            f'thread.metadata["{name}"]. For rows of a dataset, columns={{}} in Python or --column {member}={member} '
+            "in the shell does so"
         )
     return {name: value[name] for name in unknown}
 
@@ -140,6 +141,10 @@ def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:
         raise ValueError(f"{where} must be a list, and is {_kind(messages)}")
     listed = []
     for number, message in enumerate(messages):
+        if isinstance(message, str) and where == '"completion"':
+            raise ValueError(
+                f'{where}[{number}] is text: send one completion as {where}: "…", and each in its own line'
+            )
         if type(message) is not dict or not isinstance(message.get("role"), str):
             shares = type(message) is dict and {"from", "value"} <= message.keys()
             advice = ': write {"role": "user", "content": …} for {"from": "human", "value": …}' if shares else ""

@@ -31,7 +31,10 @@ async def identify(
         NotFound: there is no such project.
     """
     if not secret:
-        raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
+        raise _unauthorized(
+            "no API key was sent: give it by --api-key, api_key= or GRADEBOX_API_KEY, or over HTTP as "
+            "`Authorization: Bearer KEY`"
+        )
     key, limits = await services.look_up(services.store.api_keys.find_in, secret, project or "")
     if key is None:
         # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.

@@ -39,7 +39,7 @@ def _why_not_plain(function: FunctionType) -> str:
     if len(names) == 1 and function.__code__.co_argcount == 1:
         return f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)"
     has = f"the parameters {', '.join(names):.200}" if names else "no parameter"
-    write = "leave it, and write" if names else "write"
+    write = "keep it, and write" if names else "write"
     does = "calls it with" if names else "reads"
     own = "score" if names and name == "grade" else "grade"
     return (

@@ -17,8 +17,10 @@ def keyed(client: httpx.Client, service: Service, role: str, project: str = "def
 def test_without_a_good_key_nothing_is_answered(service: Service, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header}
     response = httpx.get(f"{service.url}{PROJECT}/graders", headers=headers)
-    problem(response, 401, "unauthorized")
+    told = problem(response, 401, "unauthorized")
     assert response.headers["www-authenticate"] == "Bearer"
+    if not header:
+        assert "--api-key, api_key= or GRADEBOX_API_KEY" in told
 
 
 def test_a_key_sees_its_own_projects_alone(service: Service, client: httpx.Client) -> None:

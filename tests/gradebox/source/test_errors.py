@@ -90,10 +90,10 @@ def closure(limit: float = 0.5) -> Callable[..., Any]:
         (
             compute_score,
             "has the parameters data_source, solution_str, ground_truth, extra_info, and a grader takes one, the "
-            r"thread: leave it, and write `async def grade\(thread: StringThread\) -> float`, which calls it",
+            r"thread: keep it, and write `async def grade\(thread: StringThread\) -> float`, which calls it",
         ),
         (reward, r"has the parameters completions, \*\*kwargs, and a grader takes one"),
-        (of_two, r"grade has the parameters text, answer, .*: leave it, and write `async def score\("),
+        (of_two, r"grade has the parameters text, answer, .*: keep it, and write `async def score\("),
         (nothing, "nothing has no parameter, and a grader takes one, the thread: write"),
         (generator, "generator is a generator, because it uses `yield`"),
         (nested(), "inner is a nested function, defined inside nested, .* move it there"),
