@@ -486,7 +486,8 @@ def test_a_unit_of_systemd_is_one_and_its_command_exists(block: Block, tmp_path:
     unit.read_string(block.text)
     program, *arguments = shlex.split(unit["Service"]["ExecStart"])
     parse(arguments)
-    assert unit["Service"]["Environment"].partition("=")[0] == "GRADEBOX_DATA_DIR"
+    names = dict(one.split("=") for one in shlex.split(unit["Service"]["Environment"]))
+    assert names == dict.fromkeys(("GRADEBOX_DATA_DIR", "HOME"), f"/var/lib/{unit['Service']['StateDirectory']}")
     if shutil.which("systemd-analyze"):
         path = tmp_path / "gradebox.service"
         path.write_text(block.text.replace(program, sys.executable).replace("User=gradebox", "User=root"))
