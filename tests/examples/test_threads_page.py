@@ -1,7 +1,9 @@
-"""Tests of docs/threads.md: shown lines are threads, and lines listed as refused are refused."""
+"""Tests of docs/threads.md: shown lines and rows of other tools are threads, lines listed as refused are refused."""
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,19 @@ def test_groups_have_two_threads(line: str) -> None:
 def test_what_is_nearly_a_thread_is_refused(line: str) -> None:
     with pytest.raises(ValueError):
         StringThread.from_json(line)
+
+
+OTHERS = {
+    "samples": {"doc_id": 7, "arguments": {"gen_args_0": {"arg_0": "q"}}, "resps": [["4"]], "target": "4"},
+    "results": {"prompt": {"raw": "q", "label": "l"}, "response": {"output": "4"}, "vars": {"answer": "4"}},
+}
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.parametrize("name", OTHERS)
+def test_rows_of_other_tools_become_threads(name: str, tmp_path: Path) -> None:
+    command, *_ = re.findall(rf"^jq .* {name}\.jsonl >threads\.jsonl$", PAGE, re.MULTILINE)
+    (tmp_path / f"{name}.jsonl").write_text(json.dumps(OTHERS[name]) + "\n")
+    subprocess.run(["sh", "-c", command], cwd=tmp_path, check=True)
+    thread = StringThread.from_json((tmp_path / "threads.jsonl").read_text())
+    assert (thread.messages(), thread.completion(), thread.metadata) == ([("user", "q")], "4", {"answer": "4"})
