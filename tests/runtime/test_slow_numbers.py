@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from threading import Thread
 from time import thread_time
 from typing import Any
 
@@ -33,6 +34,7 @@ def listed(name: str) -> bytes:
         (b"[" + MANY + b"1]", True),
         (b"[" + b"-1.5E-0310, " * 1001 + b"1]", True),
         (b"[" + b"1e308," * 1000 + b"1]", False),
+        (b"[" + b"1e308," * 1000 + b" " * (2**20 - 6004) + b"1e308]", True),  # over the end of a slice
         (b"[" + b"1.5e-30," * 9000 + b"1]", False),
         (b'["' + MANY + b'"]', False),
         (b'["\\"' + MANY + b'"]', False),
@@ -44,6 +46,16 @@ def test_numbers_near_the_ends_of_the_range_are_counted_outside_of_strings(text:
     began = thread_time()
     assert slow_numbers.are_many(text) is are_many
     assert thread_time() - began < 0.3
+
+
+def test_other_threads_have_their_turn_while_megabytes_are_searched() -> None:
+    searching = Thread(target=slow_numbers.are_many, args=(b"1" * 32_000_000,))
+    searching.start()
+    turns = 0
+    while searching.is_alive():
+        searching.join(0.01)
+        turns += 1
+    assert turns > 10
 
 
 @pytest.mark.parametrize(
