@@ -1,10 +1,12 @@
 """The contents of environments in the spool, one archive each. Builds with the same content share one."""
 
+import logging
 import time
 from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import RedisError
 
 from storage import redis_keys
 from storage.connection import seconds, text, transaction
@@ -14,6 +16,8 @@ from storage.spool.spool import Spool
 KEPT_S = 24 * 3600.0  # at least, since its last write began or an environment that used it was deleted
 _AGAIN_S = 0.5
 _PATIENCE_S = 60.0
+
+_log = logging.getLogger(__name__)
 
 
 class Archives:
@@ -46,8 +50,14 @@ class Archives:
         return self._spool.has_archive(sha256) and not self._redis.sismember(redis_keys.DAMAGED_ARCHIVES, sha256)
 
     def note_damage(self, sha256: str) -> None:
-        """Records that the archive of this content was changed or cut off."""
-        self._redis.sadd(redis_keys.DAMAGED_ARCHIVES, sha256)
+        """Records that the archive of this content was changed or cut off. If Redis cannot keep that now, the next one
+        who reads the archive records it.
+        """
+        _log.error("the archive of environment %s in the spool was changed or cut off", sha256)
+        try:
+            self._redis.sadd(redis_keys.DAMAGED_ARCHIVES, sha256)
+        except RedisError as error:
+            _log.warning("the damage of environment %s could not be recorded: %s", sha256, error)
 
     def _want(self, sha256: str) -> bool:
         def want(pipe: Pipeline) -> bool:

@@ -12,6 +12,7 @@ from storage import redis_keys
 from storage.environments.environment_archives import KEPT_S
 from storage.janitor import Janitor
 from storage.store import Store
+from tests.storage.making import full
 
 ONE, TWO = "1" * 64, "2" * 64
 
@@ -31,8 +32,11 @@ def test_what_is_kept_can_be_opened(store: Store) -> None:
     assert store.spool.archives() == {ONE}
 
 
-def test_a_damaged_one_is_replaced(store: Store) -> None:
+def test_a_damaged_one_is_replaced(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     store.archives.keep(ONE, io.BytesIO(b"cont"))
+    with full(store.redis):
+        store.archives.note_damage(ONE)
+    assert f"the archive of environment {ONE} in the spool was changed or cut off" in caplog.text
     assert store.archives.has(ONE)
     store.archives.note_damage(ONE)
     assert not store.archives.has(ONE)
