@@ -91,10 +91,10 @@ def asks_of(fields: Mapping[str, str]) -> list[str]:
     return msgspec.json.decode(fields["asks"], type=list[str])
 
 
-def has_waited(fields: Mapping[str, str], now: datetime) -> bool:
-    """Whether the batch is open, and old enough for a worker to have started since it was created."""
+def has_waited(fields: Mapping[str, str], now: float) -> bool:
+    """Whether the batch is open, and old enough at this time for a worker to have started since it was created."""
     made = datetime.fromisoformat(fields["created_at"])
-    return not fields.get("finished_at") and (now - made).total_seconds() > _START_S
+    return not fields.get("finished_at") and now - made.timestamp() > _START_S
 
 
 def shown(

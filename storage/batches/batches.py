@@ -287,6 +287,7 @@ class Batches:
         def ask(pipe: Pipeline) -> None:
             batch_record.ask(pipe, batch_id)
             if summary:
+                pipe.time()
                 pipe.hgetall(redis_keys.recorded(batch_id))
                 pipe.hgetall(redis_keys.spent_by_batch(batch_id))
                 for number in range(graders):
@@ -295,7 +296,7 @@ class Batches:
         record, underway, frozen, *rest = read_snapshot(self._redis, ask)
         if not summary:
             return batch_record.standing(batch_id, record, underway, frozen)
-        recorded, spent, *kept = rest
+        (whole_seconds, _), recorded, spent, *kept = rest
         if frozen is not None:
             batch = Frozen(frozen).batch(batch_id, summary=True)
             return self._with(recorded, batch_record.with_spent(batch, spent))
@@ -309,7 +310,7 @@ class Batches:
             return self._read(batch_id, summary)  # it was frozen or deleted meanwhile
         asks = batch_record.asks_of(fields)
         waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
-        has_waited = batch_record.has_waited(fields, clock(self._redis))
+        has_waited = batch_record.has_waited(fields, int(whole_seconds))
         trouble = self._trouble("asking" if fields.get("lane") else "") if has_waited else None
         shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
         return self._with(recorded, shown)

@@ -22,6 +22,14 @@ def test_an_accepted_batch_waits_with_all_that_was_asked(store: Store) -> None:
     assert [summary.grader for summary in batch.summary] == ["a@1", "b@1"]
 
 
+def test_a_batch_is_read_in_one_round_trip(store: Store) -> None:
+    batch = accept(store, 10)
+    store.batches.get("default", batch)  # Redis has the script now
+    before = store.redis.info("stats")["total_reads_processed"]
+    store.batches.get("default", batch)
+    assert store.redis.info("stats")["total_reads_processed"] - before == 2  # one is of `info`
+
+
 def test_no_time_of_a_batch_is_of_the_clock_of_the_machine_that_wrote_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
