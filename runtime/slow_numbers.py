@@ -1,8 +1,9 @@
 """Numbers of JSON that take long to read.
 
-msgspec takes some 10 µs for a number near an end of the range of floats, such as 1e308 or 5e-324, a hundred times as
-long as for others. It holds the interpreter meanwhile: two megabytes of them stop a whole process for seconds. Such a
-number has an exponent of three digits, unless it is hundreds of digits long.
+msgspec takes some 10 µs for a number near an end of the range of floats, such as 1e308 or 5e-324, and for some of
+twenty digits with an exponent of hundreds: a hundred times as long as for others. It holds the interpreter meanwhile:
+two megabytes of them stop a whole process for seconds. Such a number has an exponent of three digits, unless it is
+hundreds of digits long.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Extracts the completions from a line of threads."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -44,11 +45,9 @@ def value_of(line: bytes) -> Any:
     """Parses a thread as graders do: unpaired surrogates, which msgspec rejects, and a byte order mark are allowed.
 
     Raises:
-        ValueError, RecursionError: the line is not valid JSON, or takes long to read.
+        ValueError, RecursionError: the line is not valid JSON.
     """
-    if slow_numbers.are_many(line):
-        raise ValueError(slow_numbers.REASON)
-    try:
-        return msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return json.loads(line.decode("utf-8-sig"))
+    if not slow_numbers.are_many(line):  # which `json` reads twenty times as fast
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(line)
+    return json.loads(line.decode("utf-8-sig"))

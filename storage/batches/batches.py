@@ -296,7 +296,7 @@ class Batches:
         record, underway, frozen, *rest = read_snapshot(self._redis, ask)
         if not summary:
             return batch_record.standing(batch_id, record, underway, frozen)
-        (whole_seconds, _), recorded, spent, *kept = rest
+        (whole, micros), recorded, spent, *kept = rest
         if frozen is not None:
             batch = Frozen(frozen).batch(batch_id, summary=True)
             return self._with(recorded, batch_record.with_spent(batch, spent))
@@ -310,7 +310,7 @@ class Batches:
             return self._read(batch_id, summary)  # it was frozen or deleted meanwhile
         asks = batch_record.asks_of(fields)
         waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
-        has_waited = batch_record.has_waited(fields, int(whole_seconds))
+        has_waited = batch_record.has_waited(fields, int(whole) + int(micros) / 1e6)
         trouble = self._trouble("asking" if fields.get("lane") else "") if has_waited else None
         shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
         return self._with(recorded, shown)

@@ -12,7 +12,6 @@ from api.dialects.openai.sample import Sample
 from api.intake import batch_upload, bodies, score_upload
 from api.intake.feedback_upload import NewFeedback
 from api.intake.source_upload import Options, _config
-from api.table.completions import value_of
 from models.parse_ask import parse
 from runtime import slow_numbers
 from sandbox.grading.group_scores import read_scores
@@ -72,7 +71,6 @@ def test_other_threads_have_their_turn_while_megabytes_are_searched() -> None:
         (lambda text: Sample(b'""', text, 1).names, listed("a")),
         (lambda text: _grader(GraderToValidate(msgspec.Raw(text))), listed("a")),
         (lambda text: score_upload.read(text, 1), as_member("score")),
-        (value_of, listed("a")),
         (parse, b'{"ask":"endpoint","name":"a","thread":%b}' % listed("a")),
         (lambda text: read_scores(text, 12_000, 1), b"[%b]" % as_member("score")),
     ],
