@@ -12,7 +12,7 @@ from api.dialects.openai.sample import Sample
 from api.intake import batch_upload, bodies, score_upload
 from api.intake.feedback_upload import NewFeedback
 from api.intake.source_upload import Options, _config
-from models.parse_ask import parse
+from models.parse_ask import GraderRequest, OnceRequest, parse
 from runtime import slow_numbers
 from sandbox.grading.group_scores import read_scores
 
@@ -72,6 +72,7 @@ def test_other_threads_have_their_turn_while_megabytes_are_searched() -> None:
         (lambda text: _grader(GraderToValidate(msgspec.Raw(text))), listed("a")),
         (lambda text: score_upload.read(text, 1), as_member("score")),
         (parse, b'{"ask":"endpoint","name":"a","thread":%b}' % listed("a")),
+        (parse, b'{"ask":"endpoint","name":"a","thread":%b,"ask":"grader"}' % listed("a")),
         (lambda text: read_scores(text, 12_000, 1), b"[%b]" % as_member("score")),
     ],
 )
@@ -80,3 +81,9 @@ def test_what_holds_many_of_them_is_refused_and_not_read(read: Callable[[bytes],
     with pytest.raises(Exception, match="numbers with an exponent of three digits"):
         read(text)
     assert thread_time() - began < 0.05  # of a processor, while no other request of the API is handled
+
+
+@pytest.mark.parametrize("ask", [b'"grader","name":"a","thread"', b'"once","name":"a","value"'])
+def test_an_ask_may_pass_on_many_of_them(ask: bytes) -> None:
+    request = parse(b'{"ask":%b:%b}' % (ask, listed("a")))
+    assert isinstance(request, GraderRequest | OnceRequest)
