@@ -84,11 +84,13 @@ def test_a_retry_that_begins_while_its_batch_is_frozen_goes_on(
 def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store: Store) -> None:
     batch = finished(store)
     before = lines_of(store, batch)
+    created_at = store.batches.get("default", batch).created_at
     now = retry(store, batch)
     stay = LINES - 1
     assert counts(now) == ("running", stay, stay, {}, [(stay, stay)])
     assert now.underway == 0
-    assert now.finished_at is None and now.created_at and store.backlog.usage("default").waiting == Waiting(1, 1)
+    assert (now.created_at, now.finished_at) == (created_at, None)
+    assert store.backlog.usage("default").waiting == Waiting(1, 1)
     lease = claim(store)
     assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
     assert store.leases.claim() is None
