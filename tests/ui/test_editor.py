@@ -403,6 +403,7 @@ def test_samples_are_taken_as_people_paste_them(browse: httpx.Client, samples: s
         ({"timeout_s": "x"}, "the fields are invalid"),
         ({"environment": "nowhere"}, "nowhere"),
         ({"config": "{", "kind": "binary_judge"}, "the settings are not a JSON object"),
+        ({"config": f"[{'1e308,' * 2000}1]", "kind": "binary_judge"}, "the settings are not read: there are more than"),
         ({"config": "{}", "kind": "nothing"}, "is not a kind of grader"),
         ({"config": '{"a": "' + "x" * 300_000 + '"}', "kind": "binary_judge"}, "the settings are 300009 characters"),
     ],
