@@ -54,7 +54,7 @@ class EnvironmentFolders:
         self._fetch: Fetch | None = None
         self._note_damage: NoteDamage = lambda _: None
 
-    def fetch_from(self, fetch: Fetch, note_damage: NoteDamage = lambda _: None) -> None:
+    def fetch_from(self, fetch: Fetch, note_damage: NoteDamage) -> None:
         """Sets the source of archives. Without one, only existing folders can be found."""
         self._fetch, self._note_damage = fetch, note_damage
 

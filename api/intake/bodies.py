@@ -183,7 +183,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
 
 def _refuse_slow_numbers(body: bytes, kind: type) -> None:
     """Raises ProblemError for a body with many numbers that take long to read. Members that stay raw, which may be
-    long, are not searched.
+    long, are searched only if the rest is long too.
     """
     decoded = len(body)
     if decoded > slow_numbers.FEW_BYTES:

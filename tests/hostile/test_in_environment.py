@@ -37,7 +37,7 @@ def test_with_packages_it_is_as_safe(name: str) -> None:
         cases = [case for case in corpus() if case.concerns(backend.name) and case.category in _CATEGORIES]
         assert {case.category for case in cases} == _CATEGORIES
         with Pool(backend, settings) as pool:
-            pool.environments.fetch_from(lambda _: io.BytesIO(packed))
+            pool.environments.fetch_from(lambda _: io.BytesIO(packed), lambda _: None)
             attempted = partial(attempt, pool=pool, canaries=around.canaries, environment=sha256)
             assert {breach.name: breach.faults for breach in selftest.attack(cases, attempted)} == {}
         assert backend.left() + around.left() == []

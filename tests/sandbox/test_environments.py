@@ -61,7 +61,7 @@ def archives() -> Archives:
 
 def folders(folder: Path, archives: Archives, **settings: object) -> EnvironmentFolders:
     made = EnvironmentFolders(SandboxSettings.model_validate({"environments_dir": folder, **settings}))
-    made.fetch_from(archives.fetch)
+    made.fetch_from(archives.fetch, lambda _: None)
     return made
 
 
@@ -188,7 +188,7 @@ def small_pool(folder: Path, archives: Archives) -> Iterator[Pool]:
     backend = backend_of("bubblewrap")(settings)
     assert isinstance(backend, Bubblewrap)
     with Pool(backend, settings) as pool:
-        pool.environments.fetch_from(archives.fetch)
+        pool.environments.fetch_from(archives.fetch, lambda _: None)
         yield pool
 
 
@@ -324,7 +324,7 @@ def test_one_that_a_sandbox_uses_is_not_removed(folder: Path, archives: Archives
     own, sha256 = folders(folder, archives), archives.add(FILES)
     settings = SandboxSettings(environments_dir=folder, load_s=20)
     with Pool(backend_of("bubblewrap")(settings), settings) as pool:
-        pool.environments.fetch_from(archives.fetch)
+        pool.environments.fetch_from(archives.fetch, lambda _: None)
         score(pool, GraderSource(ONE, environment=sha256))
         os.utime(folder / sha256, (1, 1))
         assert own.sweep() == []

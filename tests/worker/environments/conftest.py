@@ -47,7 +47,7 @@ def kept() -> Kept:
 @pytest.fixture(scope="session")
 def builder(unpacked: Path, kept: Kept) -> Iterator[Pool]:
     with open_pool(SandboxSettings(environments_dir=unpacked, load_s=20.0)) as pool:
-        pool.environments.fetch_from(kept.fetch)
+        pool.environments.fetch_from(kept.fetch, lambda _: None)
         yield pool
 
 
@@ -71,5 +71,5 @@ def anywhere(request: pytest.FixtureRequest, unpacked: Path, kept: Kept) -> Iter
     """A pool on each backend."""
     settings = settings_for(request.param, environments_dir=unpacked, load_s=1.0)
     with Pool(backend_of(request.param)(settings), settings) as pool:
-        pool.environments.fetch_from(kept.fetch)
+        pool.environments.fetch_from(kept.fetch, lambda _: None)
         yield pool
