@@ -243,16 +243,17 @@ class Snapshot:
             yield f"{MAY_CHANGE}{STATE}", state
         elif hasattr(type(value), "cache_info"):
             yield ".__wrapped__", getattr(value, "__wrapped__", None)
-        elif "torch.nn.modules.module" in (kind.__module__ for kind in type(value).__mro__):
-            yield ".state_dict()", dict(value.state_dict())  # type: ignore[attr-defined]  # the weights of a model
+        elif _is_of_torch(value, "Module") and not self._is_own(type(value)):  # else its attributes have them
+            model: Any = value
+            yield ".state_dict()", dict(model.state_dict())
+            yield ".training", [each.training for each in model.modules()]
         if isinstance(value, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType):
             yield ".__self__", value.__self__
         if f"{type(value).__module__}.{type(value).__name__}" in _OF_ATTRIBUTES or self._is_own(type(value)):
             yield from ((self._attribute(value, name), item) for name, item in self._attributes(value))
         is_array = hasattr(type(value), "__array__") and not hasattr(type(value), "to_csv")  # such as a tensor
         if is_array and getattr(value, "nbytes", 0) <= _ARRAY_BYTES:
-            tensor: Any = value
-            array: Any = (tensor.detach() if getattr(tensor, "requires_grad", False) else tensor).__array__()
+            array = _array(value)
             if array.dtype.hasobject:
                 yield ".tolist()", array.tolist()
             elif array is not value:
@@ -358,6 +359,22 @@ def _content(cell: types.CellType) -> object:
         return cell.cell_contents
     except ValueError:  # not set yet
         return None
+
+
+def _is_of_torch(value: object, name: str) -> bool:
+    """Whether the value is of the class of torch with this name, or of a subclass."""
+    kinds = type(value).__mro__
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == "torch" for kind in kinds)
+
+
+def _array(value: Any) -> Any:
+    """The array that a value gives."""
+    if not _is_of_torch(value, "Tensor"):
+        return value.__array__()
+    try:
+        return value.numpy(force=True)
+    except TypeError:  # numpy has no bfloat16
+        return value.float().numpy(force=True)
 
 
 def _numpy(value: Any) -> str:

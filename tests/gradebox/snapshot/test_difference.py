@@ -670,15 +670,22 @@ def test_what_gives_a_very_large_array_is_not_read() -> None:
     assert "?" not in found.texts.values()
 
 
-def test_the_weights_of_a_model_of_torch_are_described() -> None:
-    class Weight:  # torch is not installed
-        requires_grad = True
+@pytest.mark.parametrize("is_bfloat16", [False, True])
+def test_the_weights_of_a_model_of_torch_are_described(is_bfloat16: bool) -> None:
+    class Tensor:  # torch is not installed
+        __module__ = "torch"
 
-        def __init__(self, value: float) -> None:
+        def __init__(self, value: float, is_bfloat16: bool = False) -> None:
             self.value = value
+            self.is_bfloat16 = is_bfloat16
 
-        def detach(self) -> np.ndarray[Any, Any]:
+        def numpy(self, *, force: bool) -> np.ndarray[Any, Any]:
+            if self.is_bfloat16 or not force:
+                raise TypeError("Got unsupported ScalarType BFloat16")
             return np.full(2, self.value)
+
+        def float(self) -> "Tensor":
+            return Tensor(self.value)
 
         def __array__(self) -> None:
             raise RuntimeError("it requires grad")
@@ -686,22 +693,38 @@ def test_the_weights_of_a_model_of_torch_are_described() -> None:
     class Module:
         __module__ = "torch.nn.modules.module"
 
-        def __init__(self, value: float) -> None:
+        def __init__(self, value: float, training: bool = True) -> None:
             self.value = value
+            self.training = training
 
-        def state_dict(self) -> dict[str, Weight]:
-            return {"w": Weight(self.value)}
+        def state_dict(self) -> dict[str, Tensor]:
+            return {"w": Tensor(self.value, is_bfloat16)}
+
+        def modules(self) -> "list[Module]":
+            return [self]
 
     class Linear(Module):
         __module__ = "torch.nn.modules.linear"
 
-    told = []
-    for value in (1.0, 1.0, 2.0):
-        found = Snapshot({"MODEL": Linear(value)}, {})
-        found.add("MODEL")
-        told.append(found.texts)
-    assert told[0] == told[1]
-    assert [path for path in told[0] if told[0][path] != told[2][path]] == ["MODEL.state_dict()['w'].__array__()"]
+    class Own(Module):
+        __module__ = "own"
+
+        def state_dict(self) -> dict[str, Tensor]:
+            raise RuntimeError("it is gathered from other processes")
+
+    def differing(one: Module, other: Module) -> list[str]:
+        told = []
+        for model in (one, other):
+            found = Snapshot({"__name__": "own", "MODEL": model}, {})
+            found.add("MODEL")
+            told.append(found.texts)
+        assert "?" not in (text for texts in told for text in texts.values())
+        return [path for path in told[0] if told[0][path] != told[1][path]]
+
+    assert differing(Linear(1.0), Linear(1.0)) == []
+    assert differing(Linear(1.0), Linear(2.0)) == ["MODEL.state_dict()['w'].__array__()"]
+    assert differing(Linear(1.0), Linear(1.0, training=False)) == ["MODEL.training[0]"]
+    assert differing(Own(1.0), Own(2.0)) == ["MODEL.value"]
 
 
 _NOT_UPLOADED = {
