@@ -54,11 +54,11 @@ class ClientConnections:
             self._connect()  # after a fork: the parent continues to use the old connections
         return self._client
 
-    def renew(self) -> None:
-        """Makes the next call open new connections: an interrupt, or what another signal's handler raises, can leave a
-        lock of httpcore locked for ever.
+    def renew_after(self, error: BaseException) -> None:
+        """Makes the next call open new connections: what a signal's handler raises, such as an interrupt, can leave a
+        lock of httpcore locked for ever. Other threads keep those that they use.
         """
-        if not self._client.is_closed:
+        if not isinstance(error, GeneratorExit) and not self._client.is_closed:
             self._connect()
 
     def __reduce__(self) -> tuple[type["ClientConnections"], tuple[Rules]]:
@@ -100,9 +100,10 @@ class AsyncClientConnections:
                 )
         return self._clients[loop]
 
-    def renew(self) -> None:
-        """As `ClientConnections.renew`."""
-        self._clients.pop(asyncio.get_running_loop(), None)
+    def renew_after(self, error: BaseException) -> None:
+        """As `ClientConnections.renew_after`."""
+        if not isinstance(error, GeneratorExit | asyncio.CancelledError):
+            self._clients.pop(asyncio.get_running_loop(), None)
 
     def __reduce__(self) -> tuple[type["AsyncClientConnections"], tuple[Rules]]:
         """As `ClientConnections`."""

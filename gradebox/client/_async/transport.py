@@ -47,9 +47,9 @@ class AsyncTransport:
                 if error is resend.failed:
                     raise
                 failure = error
-            except (Exception, KeyboardInterrupt, SystemExit) as error:
-                if error is not resend.failed:  # a handler of a signal raised it, perhaps inside of httpcore
-                    self._connections.renew()
+            except BaseException as error:
+                if error is not resend.failed:
+                    self._connections.renew_after(error)
                 raise
             now = monotonic()
             worked_until = now if was_at_work(failure) else resend.taken_at
@@ -84,8 +84,8 @@ class AsyncTransport:
                     failure = response
             except httpx.HTTPError as error:
                 failure = error
-            except (Exception, KeyboardInterrupt, SystemExit):
-                self._connections.renew()
+            except BaseException as error:
+                self._connections.renew_after(error)
                 raise
             attempt, lasts_s = outages.failed(monotonic())
             pause = self.rules.pause(attempt, True, failure, lasts_s)

@@ -74,3 +74,22 @@ def test_an_answer_is_closed_whole_if_its_reader_is_cancelled_meanwhile() -> Non
         return body.is_closed
 
     assert asyncio.run(run())
+
+
+def test_a_reader_that_stops_and_a_task_that_is_cancelled_keep_the_connections() -> None:
+    rules = Rules("http://127.0.0.1:8000", "k", 5.0)
+    connections = ClientConnections(rules)
+    before = connections.http
+    connections.renew_after(GeneratorExit())
+    assert connections.http is before
+
+    async def run() -> None:
+        connections = AsyncClientConnections(rules)
+        before = connections.http
+        for error in (GeneratorExit(), asyncio.CancelledError()):
+            connections.renew_after(error)
+        assert connections.http is before
+        connections.renew_after(KeyboardInterrupt())
+        assert connections.http is not before
+
+    asyncio.run(run())

@@ -573,9 +573,9 @@ def test_a_call_that_closing_broke_says_that_the_client_is_closed(awaits: bool) 
         asyncio.run(async_sender.send(call)) if awaits else sender.send(call)
 
 
-@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, TimeoutError])
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, TimeoutError, pytest.fail.Exception])
 def test_after_an_interrupt_the_next_call_has_new_connections(interrupt: type[BaseException]) -> None:
-    """Handlers of SIGINT, SIGTERM and SIGALRM raise these."""
+    """Handlers of SIGINT, SIGTERM and SIGALRM raise these; that of pytest-timeout, the last."""
     clients = list[httpx.Client]()
 
     def handler(_: httpx.Request) -> httpx.Response:
