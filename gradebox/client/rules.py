@@ -35,7 +35,10 @@ NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
 OF_A_MACHINE = "build-unusable"  # another machine may answer a retry; waiting does not help
 # The checks warn if scores may differ in the version of Python that sandboxes have.
 _USER_AGENT = f"gradebox-python Python/{sys.version_info.major}.{sys.version_info.minor}"
-
+_HAS_USER = (
+    "the URL of the service has a user or a password before the @, which are not used: leave them out, and "
+    "name the API key with GRADEBOX_API_KEY or api_key="
+)
 
 _log = logging.getLogger("gradebox")
 
@@ -212,12 +215,11 @@ def _check_url(url: str) -> None:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
+        if "@" in url:  # such as a password with a slash, which ends the host and the port
+            raise ConnectionFailed(_HAS_USER) from None
         raise ConnectionFailed(f"{url!r} is no URL ({error}): name the service as in http://127.0.0.1:8000") from error
     if parsed.userinfo:  # not sent, and shown by each error that names the URL
-        raise ConnectionFailed(
-            "the URL of the service has a user or a password before the @, which are not used: leave them out, and "
-            "name the API key with GRADEBOX_API_KEY or api_key="
-        )
+        raise ConnectionFailed(_HAS_USER)
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ConnectionFailed(f"{url!r} is no http URL: name the service as in http://127.0.0.1:8000")
 

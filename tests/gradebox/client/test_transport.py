@@ -524,7 +524,9 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         Rules(url, "k", 5.0)
 
 
-@pytest.mark.parametrize("url", ["http://user:secret@host", "http://secret@"])
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@host", "http://secret@", "http://:secret@host", "http://u:secret/@host"]
+)
 def test_a_password_in_the_url_is_refused_without_being_shown(url: str) -> None:
     with pytest.raises(ConnectionFailed, match="leave them out") as raised:
         Rules(url, "k", 5.0)
