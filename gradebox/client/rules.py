@@ -102,7 +102,7 @@ class Rules:
         if left_s <= 0 or not self._again(attempt, idempotent, failure, left_s):
             return None
         if attempt == (0 if isinstance(failure, httpx.TimeoutException) else _TOLD_AT):
-            _log.warning("%s. It is tried again, for %g s in all", self._reason(failure), self.retry_s)
+            _log.warning("%s. It is tried again, for up to %g s", self._reason(failure), self.retry_s)
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
         backoff = _backoff(attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
         return min(left_s, max(backoff, min(float(asked), MOST_PAUSE_S)) if asked.isdecimal() else backoff)

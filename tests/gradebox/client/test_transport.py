@@ -392,7 +392,7 @@ def test_a_service_that_is_away_for_long_is_waited_for_and_the_log_says_so(
     assert sender.send(LIST) == []
     assert 60 < sum(pauses) < 120.1
     [said] = [record.getMessage() for record in caplog.records if record.name == "gradebox"]
-    assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for 120 s in all"
+    assert said == "the service at http://127.0.0.1:8000 does not answer (refused). It is tried again, for up to 120 s"
 
 
 @pytest.mark.parametrize(
@@ -427,6 +427,7 @@ def test_a_machine_that_is_away_is_waited_for_in_time(
     ("failure", "requests"),
     [
         (httpx.ReadError("reset"), 5),  # at work: each of three outages is waited for, and no more of them
+        (httpx.RemoteProtocolError("disconnected"), 5),
         (problem(503, "unavailable"), 5),  # the service stops
         (problem(503, "busy"), 3),  # a minute without a place is no work
         (httpx.Response(504, html="nginx"), 3),
@@ -445,6 +446,22 @@ def test_each_outage_is_waited_for(failure: httpx.Response | Exception, requests
     with pytest.raises(GradeboxError):
         sender.send(LIST)
     assert len(count) == requests
+    assert max({*pauses} - {60.0}) <= 0.2  # each begins with a short one
+
+
+def test_connections_that_soon_break_are_one_outage(pauses: list[float]) -> None:
+    """A proxy in front of a service that is away breaks them."""
+    handler, _ = failing(*[httpx.ReadError("reset")] * 99)
+
+    def work(request: httpx.Request) -> httpx.Response:
+        pauses.append(4.0)
+        return handler(request)
+
+    sender = transport(work)
+    sender.send(LIST)
+    with pytest.raises(GradeboxError):
+        sender.send(LIST)
+    assert sum(pauses[2:]) < 10.0 + 4.0  # from the first failure on
 
 
 def test_what_an_upload_takes_is_no_outage(pauses: list[float]) -> None:
