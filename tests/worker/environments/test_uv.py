@@ -52,11 +52,20 @@ def test_wheels_that_are_too_large_together_are_not_downloaded(
     program.write_text(f'#!/bin/sh\ncp {lock} "$6"')  # after `--output-file`
     program.chmod(0o755)
     monkeypatch.setattr(uv, "find_uv_bin", lambda: str(program))
-    wheel = f'{{ size = {4 * MIB}, hashes = {{ sha256 = "{"0" * 64}" }} }}'
-    lock.write_text("".join(f'[[packages]]\nname="{one}"\nversion="1"\nwheels=[{wheel}]\n' for one in (name, "beta")))
-    assert len(uv.Uv(tmp_path, EnvironmentSettings(), 8).resolve([name], lambda: None)) == 2
-    with pytest.raises(uv.BuildFailed, match=r"have 8 MiB, .* the 7 MiB .* \(4 MiB\), beta \(4 MiB\)") as failed:
-        uv.Uv(tmp_path, EnvironmentSettings(), 7).resolve([name], lambda: None)
+    digest = f'hashes = {{ sha256 = "{"0" * 64}" }}'
+    # Of the wheels of a package, one is installed: the least counts. An index may tell no sizes.
+    wheels = {
+        "small": f"{{ size = {MIB}, {digest} }}",
+        name: f"{{ size = {5 * MIB}, {digest} }}, {{ size = {4 * MIB}, {digest} }}",
+        "beta": f"{{ size = {3 * MIB}, {digest} }}",
+        "gamma": f"{{ size = {2 * MIB}, {digest} }}",
+        "unknown": f"{{ {digest} }}",
+    }
+    lock.write_text("".join(f'[[packages]]\nname="{n}"\nversion="1"\nwheels=[{each}]\n' for n, each in wheels.items()))
+    assert len(uv.Uv(tmp_path, EnvironmentSettings(), 10).resolve([name], lambda: None)) == 5
+    largest = rf"are {name} \(4 MiB\), beta \(3 MiB\), gamma \(2 MiB\)"
+    with pytest.raises(uv.BuildFailed, match=f"have 10 MiB, .* the 9 MiB .* {largest}") as failed:
+        uv.Uv(tmp_path, EnvironmentSettings(), 9).resolve([name], lambda: None)
     assert ("UV_TORCH_BACKEND=cpu" in str(failed.value)) == (name == "nvidia-alpha")
 
 
