@@ -40,6 +40,10 @@ _LEFT_SETTINGS = (
     "{user} may score differently once it is uploaded: it uses a package in which you set {left}. That statement is "
     "not uploaded, because it has a loop, or does more than compute. Set it by a statement of its own at module level"
 )
+_NOT_COMPARED = (
+    "{user} may score differently once it is uploaded: the copy took longer than {seconds:g} s to load, so its values "
+    "were not compared with yours. Read the copy, gradebox.grader_source({user}), or try again when the machine is idle"
+)
 
 
 def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
@@ -99,6 +103,8 @@ def extract(
         if (longer_source := _longer(longer, statement, node, source)) is not None:
             found = differences(longer_source, module.globals, compared, deadline)
             source, copy = (source, copy) if found is None else (longer_source, longer)
+    if compare and compared and found is None and monotonic() >= deadline:
+        warn(_NOT_COMPARED.format(user=grader.__name__, seconds=_COMPARISON_S))
     first = found = found or []
     for widely in (False, True):
         if not compared or not found:
