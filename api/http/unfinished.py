@@ -11,7 +11,7 @@ from api.http.problems import HANDLED, RETRY, ProblemError, answer, problem_of
 from api.http.request_id import request_id
 
 _log = logging.getLogger(__name__)
-_STOPS = ProblemError(503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY)
+STOPPING = ProblemError(503, "unavailable", "the service is stopping before this is done: try again in a moment", RETRY)
 
 
 class Unfinished:
@@ -37,7 +37,7 @@ class Unfinished:
             # The server cancels what is left when its stop timeout is over. Nothing else cancels a whole request.
             if not has_begun:
                 with suppress(CancelledError):  # the loop ends: this client does not even read what was sent before
-                    await answer(HTTPConnection(scope), _STOPS)(scope, receive, send)
+                    await answer(HTTPConnection(scope), STOPPING)(scope, receive, send)
         except RuntimeError as error:
             # Starlette raises this if an error has a handler, but the response has already begun.
             if not has_begun or not isinstance(error.__cause__, HANDLED):

@@ -21,6 +21,8 @@ from api.telemetry.requests import Refusals
 
 MESSAGE_S = 120.0  # from the first byte of a message to its last
 FRAMES = 10_000  # parsing them takes 0.3 s
+STOPS = "stops"
+"""A member of the scope's state, there once the service stops."""
 _PIECE_BYTES = 32 * 1024
 _SHARE = 4  # messages of a tenant that are not processed yet may take 1/_SHARE of what others leave
 _WAIT_S = 0.1
@@ -124,8 +126,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Sends a message. On "try again later", closes without waiting for the client's close frame, because another
-        connection takes this one's place. Raises ClientDisconnected if the connection is closing.
+        """Sends a message. On "try again later" and "service restart", closes without waiting for the client's close
+        frame: another connection takes this one's place, or the service stops. Raises ClientDisconnected if the
+        connection is closing.
         """
         await self.writable.wait()
         if self.transport.is_closing():
@@ -135,7 +138,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.handshake_complete = True  # a refusal is an answer too
             if "key" not in self.scope["state"]:
                 self.refusals.note(self.initial_response[0])
-        if message["type"] == "websocket.close" and message.get("code") == CloseCode.TRY_AGAIN_LATER:
+        now = (CloseCode.TRY_AGAIN_LATER, CloseCode.SERVICE_RESTART)
+        if message["type"] == "websocket.close" and message.get("code") in now:
             self.transport.close()
 
     def handle_parser_exception(self) -> None:
@@ -151,12 +155,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._refuse(500, "internal", "the service has an internal error: report it")
 
     def shutdown(self) -> None:
-        """Ends the websocket because the service stops."""
+        """Lets the application answer and close because the service stops."""
         self._refuse(503, "unavailable", "the service is stopping: connect again in a moment")
         if self.transport.is_closing():
             self.stop_keepalive()  # nothing more can be sent
-        else:
+        elif self.close_sent:
             super().shutdown()
+        else:
+            self.scope["state"][STOPS] = True
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.SERVICE_RESTART})
 
     def pause_writing(self) -> None:
         """Stops reading while the client is slow to read: its messages would cause more answers."""

@@ -1,6 +1,8 @@
 """Tests of the answers to clients that wait while the service stops."""
 
+import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,6 +23,8 @@ from storage.settings import StorageSettings
 from storage.spool.spool import Spool
 from storage.store import Store, first_start
 from tests.api.conftest import PROJECT, Service, serving
+from tests.api.dialects.reward.test_http import request
+from tests.api.dialects.reward.test_socket import over_socket
 from tests.api.http.test_bounded_protocol import connected, rest
 from tests.api.http.test_websocket import websocket_head
 
@@ -156,6 +161,22 @@ def test_streams_are_broken_off_and_websockets_told(
                 with pytest.raises(httpx.RemoteProtocolError):
                     list(events.iter_raw())
             assert rest(ws)[2:4] == (1012).to_bytes(2, "big")
+
+
+def test_each_request_over_a_websocket_is_answered(redis_url: str, pool: Pool, tmp_path: Path) -> None:
+    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+        sleeper(service, secret)
+
+        async def ask(client: Any) -> list[Any]:
+            asked = [asyncio.ensure_future(client.score(request("4", metadata={"sleeps": True}))) for _ in range(20)]
+            await asyncio.sleep(1)
+            service.serving.should_exit = True
+            return await asyncio.wait_for(asyncio.gather(*asked), 10)
+
+        url = service.url.replace("://", f"://default:{secret}@") + "/reward/default/sleeps"
+        answers = over_socket(url, ask)
+    assert all(math.isnan(answer.reward) and answer.metadata["error"]["retryable"] for answer in answers)
+    assert {answer.metadata["error"]["kind"] for answer in answers} == {"unavailable"}
 
 
 def test_a_websocket_whose_key_is_looked_up_is_told(

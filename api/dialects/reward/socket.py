@@ -1,7 +1,7 @@
 """Rewards over a websocket: many requests in progress at once, each answered with its id.
 
 RewardClient waits forever for an id that gets no answer, and stops reading at the first frame that is not part of a
-response. So every id is answered, and one without a score as described at `wire.NO_SCORE`.
+response. So every id is answered, also when the service stops, and one without a score as described at `wire.NO_SCORE`.
 """
 
 import json
@@ -29,6 +29,8 @@ from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
 from api.http.problems import HANDLED, ProblemError, invalid, problem_of
 from api.http.request_id import request_id
+from api.http.unfinished import STOPPING
+from api.http.websocket import STOPS
 from api.intake import bodies
 from api.routes.score import score_in_time
 from api.services import Services
@@ -73,7 +75,7 @@ class Conversation:
         self._services = services
         self._target = target
         self._client = WaitingClient()
-        self._under_way = 0  # unanswered messages
+        self._unanswered: list[int] = []  # ids
         self._scope = CancelScope()
         self._gave_way = False
 
@@ -96,7 +98,7 @@ class Conversation:
                     except WouldBlock:
                         await self._refuse(asked)
                     else:
-                        self._under_way += 1
+                        self._unanswered.append(asked.id)
                         self._services.connections.work(self._socket.scope)
             except (WebSocketDisconnect, BrokenResourceError):
                 self._client.leave()
@@ -106,14 +108,27 @@ class Conversation:
         if self._gave_way:
             reason = "another connection of the same API key took this one's place"
             await self._socket.close(CloseCode.TRY_AGAIN_LATER, reason)
+        elif self._stops:
+            await self._stop()
         elif refusal:  # all earlier requests are answered
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
             await self._socket.close(CloseCode.POLICY_VIOLATION, reason)
 
+    @property
+    def _stops(self) -> bool:
+        return STOPS in self._socket.scope["state"]
+
+    async def _stop(self) -> None:
+        """Answers what is not scored yet, and closes. To finish it would let the client send more meanwhile."""
+        with suppress(WebSocketDisconnect, WebSocketDisconnected):
+            for number in self._unanswered:
+                await self._send(self._unscored(number, STOPPING))
+            await self._socket.close(CloseCode.SERVICE_RESTART, STOPPING.detail)
+
     async def _refuse(self, asked: AskedThread) -> None:
         self._services.memory.let_go(self._socket.scope, asked.size)
         detail = f"{WAITING} requests of this connection wait for their answers: send fewer ahead"
-        await self._send(self._unscored(asked, ProblemError(BUSY, "busy", detail)))
+        await self._send(self._unscored(asked.id, ProblemError(BUSY, "busy", detail)))
 
     def _wait(self) -> None:
         self._services.connections.wait(self._socket.scope, self._give_way)
@@ -133,7 +148,7 @@ class Conversation:
             try:
                 self._services.memory.hold(self._socket.scope, asked.size)
             except ProblemError as error:
-                await self._send(self._unscored(asked, error))
+                await self._send(self._unscored(asked.id, error))
             else:
                 return asked
 
@@ -145,12 +160,12 @@ class Conversation:
                 unanswered, together = group, True
                 while unanswered:
                     answers = await self._answers(unanswered if together else unanswered[:1])
-                    for answer in answers:
+                    for asked, answer in zip(unanswered, answers, strict=False):
                         await self._send(answer)
+                        self._unanswered.remove(asked.id)
                     unanswered, together = unanswered[len(answers) :], together and bool(answers)
                 self._services.memory.let_go(self._socket.scope, sum(asked.size for asked in group))
-                self._under_way -= len(group)
-                if not self._under_way:
+                if not self._unanswered:
                     self._wait()
 
     async def _answers(self, group: Sequence[AskedThread]) -> list[Response]:
@@ -167,6 +182,8 @@ class Conversation:
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
         except HANDLED as error:
+            if self._stops:  # `error` says that the client left
+                return [self._unscored(asked.id, STOPPING) for asked in group]
             if problem_of(error).status == LATE and len(group) > 1:
                 return []  # perhaps only one of them is slow: each gets the time of one call
             if problem_of(error).status >= 500:
@@ -175,16 +192,16 @@ class Conversation:
                     request_id(self._socket.scope),
                     exc_info=error,
                 )
-            return [self._unscored(asked, error) for asked in group]
+            return [self._unscored(asked.id, error) for asked in group]
 
-    def _unscored(self, asked: AskedThread, error: Exception) -> Response:
+    def _unscored(self, number: int, error: Exception) -> Response:
         problem = problem_of(error)
         told = {
             "kind": problem.name,
             "message": problem.detail,
             "retryable": problem.status >= 500 or problem.status == BUSY,
         }
-        return Response(NO_SCORE, {"error": told}, asked.id)
+        return Response(NO_SCORE, {"error": told}, number)
 
     async def _send(self, answer: Response) -> None:
         text = msgspec.json.encode(answer).decode()
