@@ -18,6 +18,8 @@ from gradebox.outcome import OutcomeError
 from gradebox.schemas import Limits
 from sandbox.errors import InfrastructureError
 
+_SHOWN = 200  # characters of a template's name in an error
+
 
 def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> RunAnswer:
     """Returns the reward of a sample, or why it has none.
@@ -85,6 +87,7 @@ class _Run:
                 self.errors.sample_parse_error = True
             else:
                 self.errors.invalid_variable_error = True
+                self.errors.add_detail(str(unresolved)[:_SHOWN], name)
             return None
         if isinstance(grader, StringCheck):
             return float(_holds(grader.operation, text, reference))

@@ -110,6 +110,7 @@ def test_templates_reach_into_items_and_samples(graders: Graders) -> None:
 def test_what_a_template_does_not_find_is_said(graders: Graders) -> None:
     answer = graders.run(grader=check(), model_sample="4", item={})
     assert has_none(answer) and answer.metadata.errors.invalid_variable_error
+    assert answer.metadata.errors.python_grader_runtime_error_details == "there is no item.answer"
     answer = graders.run(grader=check(input="{{sample.output_json.a}}", reference="x"), model_sample="no JSON")
     assert has_none(answer) and answer.metadata.errors.sample_parse_error
 
