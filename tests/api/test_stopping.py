@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from redis import Redis
+from websockets.exceptions import ConnectionClosed
 
 from api.services import Services
 from api.settings import ApiSettings
@@ -168,13 +169,18 @@ def test_each_request_over_a_websocket_is_answered(redis_url: str, pool: Pool, t
         sleeper(service, secret)
 
         async def ask(client: Any) -> list[Any]:
-            asked = [asyncio.ensure_future(client.score(request("4", metadata={"sleeps": True}))) for _ in range(20)]
+            async def twice() -> Any:
+                answer = await client.score(request("4", **SCORED))
+                with pytest.raises(ConnectionClosed):  # else it would wait for ever
+                    await client.score(request("4"))
+                return answer
+
+            asked = asyncio.gather(*(twice() for _ in range(20)))
             await asyncio.sleep(1)
             service.serving.should_exit = True
-            return await asyncio.wait_for(asyncio.gather(*asked), 10)
+            return await asyncio.wait_for(asked, 10)
 
-        url = service.url.replace("://", f"://default:{secret}@") + "/reward/default/sleeps"
-        answers = over_socket(url, ask)
+        answers = over_socket(service.url.replace("://", f"://default:{secret}@") + "/reward/default/sleeps", ask)
     assert all(math.isnan(answer.reward) and answer.metadata["error"]["retryable"] for answer in answers)
     assert {answer.metadata["error"]["kind"] for answer in answers} == {"unavailable"}
 

@@ -119,7 +119,7 @@ class Conversation:
         return STOPS in self._socket.scope["state"]
 
     async def _stop(self) -> None:
-        """Answers what is not scored yet, and closes. To finish it would let the client send more meanwhile."""
+        """Answers all that is left and closes, in one piece: after an answer the client would send more."""
         with suppress(WebSocketDisconnect, WebSocketDisconnected):
             for number in self._unanswered:
                 await self._send(self._unscored(number, STOPPING))
@@ -160,6 +160,8 @@ class Conversation:
                 unanswered, together = group, True
                 while unanswered:
                     answers = await self._answers(unanswered if together else unanswered[:1])
+                    if self._stops:
+                        return
                     for asked, answer in zip(unanswered, answers, strict=False):
                         await self._send(answer)
                         self._unanswered.remove(asked.id)
@@ -182,8 +184,6 @@ class Conversation:
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=False)]
         except HANDLED as error:
-            if self._stops:  # `error` says that the client left
-                return [self._unscored(asked.id, STOPPING) for asked in group]
             if problem_of(error).status == LATE and len(group) > 1:
                 return []  # perhaps only one of them is slow: each gets the time of one call
             if problem_of(error).status >= 500:
