@@ -91,6 +91,10 @@ def service(running: Service, redis: Redis) -> Service:
     for folder in (running.settings.data_dir / "spool").glob("*/"):  # not its mark: a worker may run on
         shutil.rmtree(folder, ignore_errors=True)
     running.services.failed_keys = FailedKeys(running.services.settings.failed_keys)
+    store = running.store
+    running.services.pool.environments.fetch_from(  # the services of other tests have the same pool
+        store.spool.open_archive, store.archives.note_damage
+    )
     first_start(running.store, running.settings)
     return running
 
