@@ -165,7 +165,7 @@ def test_streams_are_broken_off_and_websockets_told(
 
 
 def test_each_request_over_a_websocket_is_answered(redis_url: str, pool: Pool, tmp_path: Path) -> None:
-    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+    with stoppable(redis_url, pool, tmp_path, stop_s=20) as (service, secret):
         sleeper(service, secret)
 
         async def ask(client: Any) -> list[Any]:
@@ -178,7 +178,7 @@ def test_each_request_over_a_websocket_is_answered(redis_url: str, pool: Pool, t
             asked = asyncio.gather(*(twice() for _ in range(20)))
             await asyncio.sleep(1)
             service.serving.should_exit = True
-            return await asyncio.wait_for(asked, 10)
+            return await asyncio.wait_for(asked, 30)
 
         answers = over_socket(service.url.replace("://", f"://default:{secret}@") + "/reward/default/sleeps", ask)
     assert all(math.isnan(answer.reward) and answer.metadata["error"]["retryable"] for answer in answers)
