@@ -75,7 +75,8 @@ class AsyncTransport:
                     if is_answer(response):
                         async for block in response.aiter_bytes():
                             for each in reader.feed(block):
-                                outages = Outages()
+                                if outages.tries:
+                                    outages = Outages()
                                 yield each
                         for each in reader.end():
                             yield each

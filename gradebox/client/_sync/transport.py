@@ -76,7 +76,8 @@ class Transport:
                     if is_answer(response):
                         for block in response.iter_bytes():
                             for each in reader.feed(block):
-                                outages = Outages()
+                                if outages.tries:
+                                    outages = Outages()
                                 yield each
                         for each in reader.end():
                             yield each
