@@ -1,4 +1,4 @@
-"""The base class of errors that keep a process of the service from starting."""
+"""The base classes of errors that keep a process of the service from starting."""
 
 
 class CannotStart(Exception):
@@ -7,3 +7,7 @@ class CannotStart(Exception):
     exit_code = 5  # of a wrong setting
     what: str
     """A description of the obstacle, which precedes the error message in the log."""
+
+
+class CannotStartYet(Exception):
+    """An obstacle that passes: `runtime.starting.wait_for` waits for its end."""

@@ -13,7 +13,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from gradebox.service.logs import configure
 from gradebox.service.settings_error import fault_of
 from runtime import thread_failures, tracing
-from runtime.errors import CannotStart
+from runtime.errors import CannotStart, CannotStartYet
 from runtime.supervised import is_supervised, stop_with_parent
 
 _FILES = 65_536
@@ -51,7 +51,8 @@ def allow_files() -> None:
 
 
 def wait_for(open_store: Callable[[], _Store], is_away: Callable[[RedisError], bool]) -> _Store:
-    """Opens the store, and waits for a Redis of which `is_away` says that a later try may succeed.
+    """Opens the store, and waits while it raises CannotStartYet, or for a Redis of which `is_away` says that a later
+    try may succeed.
 
     Redis may be starting, or may be running the script that migrates data, during which it answers no other request.
 
@@ -63,8 +64,8 @@ def wait_for(open_store: Callable[[], _Store], is_away: Callable[[RedisError], b
     while True:
         try:
             return open_store()
-        except RedisError as error:
-            if not is_away(error):
+        except (CannotStartYet, RedisError) as error:
+            if isinstance(error, RedisError) and not is_away(error):
                 raise
             if isinstance(error, AuthenticationError) and is_supervised():
                 raise RedisRefuses(f"{error}: correct GRADEBOX_REDIS_URL or --redis-url") from error

@@ -1,13 +1,11 @@
 """All stored data of the service, opened once per process."""
 
-import logging
-import time
 from contextlib import suppress
 from pathlib import Path
 
 from redis import Redis
 
-from runtime.starting import LOG_S, REDIS_WAIT_S
+from runtime.errors import CannotStartYet
 from storage import redis_keys
 from storage.access.api_keys import ApiKeys
 from storage.access.audit import LINES, Audit
@@ -41,8 +39,6 @@ from storage.spool.file_store import MIB
 from storage.spool.orphan_files import OrphanFiles
 from storage.spool.spool import Spool
 from storage.statistics.kept_results import KeptResults
-
-_log = logging.getLogger(__name__)
 
 
 class Store:
@@ -91,14 +87,15 @@ class Store:
 
 
 def open_store(settings: StorageSettings) -> Store:
-    """Opens the store of these settings. Data of an earlier format is converted once no process works with it.
+    """Opens the store of these settings, and converts data of an earlier format.
 
     Raises:
+        CannotStartYet: processes of an earlier gradebox work with data that is to be converted.
         UnknownFormat: a newer gradebox wrote the data.
         redis.exceptions.ConnectionError: Redis cannot be reached.
     """
     redis = connect(settings.redis_url)
-    _await_end_of_earlier(redis)
+    _check_unused_by_earlier(redis)
     check_format(redis)
     load_scripts(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
@@ -119,17 +116,14 @@ def open_store(settings: StorageSettings) -> Store:
     return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas, settings.secret_key)
 
 
-def _await_end_of_earlier(redis: Redis) -> None:
-    """Waits until no process of an earlier gradebox works with data that is to be converted. It checked the format at
-    its own start alone, and cannot use the new one: at a budget, for one, its chunks of graders that ask never end.
+def _check_unused_by_earlier(redis: Redis) -> None:
+    """Raises CannotStartYet while a process of an earlier gradebox works with data that is to be converted. It checked
+    the format at its own start alone, and cannot use the new one: at a budget, for one, its chunks of graders that ask
+    never end.
     """
-    logged_at = float("-inf")
-    while int(text(redis.get(redis_keys.FORMAT) or b"%d" % FORMAT)) < FORMAT and (there := Processes(redis).there()):
-        if time.monotonic() > logged_at + LOG_S:
-            names = ", ".join(sorted(record.name for record in there))
-            _log.warning("waiting to convert the data until processes of an earlier gradebox have ended: %s", names)
-            logged_at = time.monotonic()
-        time.sleep(REDIS_WAIT_S)
+    if int(text(redis.get(redis_keys.FORMAT) or b"%d" % FORMAT)) < FORMAT and (there := Processes(redis).there()):
+        names = ", ".join(sorted(record.name for record in there))
+        raise CannotStartYet(f"processes of an earlier gradebox still work with data that is to be converted: {names}")
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

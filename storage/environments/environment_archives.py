@@ -46,12 +46,12 @@ class Archives:
             self._redis.srem(redis_keys.DAMAGED_ARCHIVES, sha256)
 
     def has(self, sha256: str) -> bool:
-        """Whether this content is stored, and nobody has found it damaged."""
+        """Whether this content is stored, and not known to be damaged."""
         return self._spool.has_archive(sha256) and not self._redis.sismember(redis_keys.DAMAGED_ARCHIVES, sha256)
 
     def note_damage(self, sha256: str) -> None:
-        """Records that the archive of this content was changed or cut off. If Redis cannot keep that now, the next one
-        who reads the archive records it.
+        """Records that the archive of this content was changed or cut off. If Redis cannot keep that now, the next
+        process that reads the archive records it.
         """
         _log.error("the archive of environment %s in the spool was changed or cut off", sha256)
         try:

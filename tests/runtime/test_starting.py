@@ -15,6 +15,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
 
 from runtime import starting
+from runtime.errors import CannotStartYet
 from storage.connection import is_away
 from storage.settings import StorageSettings
 from storage.store import open_store
@@ -52,10 +53,10 @@ def opening(monkeypatch: pytest.MonkeyPatch, *answers: Exception | str) -> objec
     return starting.wait_for(Mock(side_effect=answers), is_away)
 
 
-def test_a_redis_that_does_not_answer_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_opened_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     away = RedisConnectionError("refused"), MasterDownError("down"), ReadOnlyError("read only")
     with capture_logs() as logged:
-        assert opening(monkeypatch, *away, "the store") == "the store"
+        assert opening(monkeypatch, *away, CannotStartYet("in use"), "the store") == "the store"
     assert [line["event"] for line in logged] == ["Redis cannot be used yet, trying again"]  # not once for each try
 
 
